@@ -169,8 +169,8 @@ def test_all_of_a_stretch_on_which_m_is_zero_is_accepted(problem):
         (3, r"m=3; expected a function m\(v, F, theta\)"),
         (lambda v, F, t: 1.0, r"m\(v, F, theta\) returned .*one number per row"),
         (lambda v, F, t: np.ones((len(v), 1)), r"m\(v, F, theta\) returned .*one number per row"),
-        (lambda v, F, t: t + v, r"rises in v or falls in theta"),
-        (lambda v, F, t: np.cos(9 * v) + t - v, r"rises in v or falls in theta"),
+        (lambda v, F, t: t + v, r"increases in v or decreases in theta"),
+        (lambda v, F, t: np.cos(9 * v) + t - v, r"increases in v or decreases in theta"),
     ],
 )
 def test_what_is_no_monotone_function_is_refused(m, message, problem):

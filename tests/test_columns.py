@@ -134,7 +134,7 @@ def test_times_are_seconds_in_any_unit_and_zone():
 @pytest.mark.parametrize(
     ("fitted", "asked", "message"),
     [
-        (1.5, "many", "'a' had numbers at fit and cannot be read as numbers now"),
+        (1.5, "many", "'a' had numbers at fit but cannot be read as numbers now"),
         (1.5, datetime(2020, 1, 1), "'a' had numbers at fit"),
         (datetime(2020, 1, 1), 5.0, "'a' had times at fit"),
         (datetime(2020, 1, 1), "soon", "'a' had times at fit"),
@@ -244,10 +244,10 @@ def test_arrays_lists_and_rare_labels():
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (None, "it is None"),
+        (None, "got X as None"),
         (csr_matrix(np.eye(3)), r"pass X\.toarray\(\)"),
-        (np.zeros((3, 1, 1)), r"got shape \(3, 1, 1\)"),
-        (np.zeros((2, 1)), "got 2 rows and 1 columns; expected 3 rows"),
+        (np.zeros((3, 1, 1)), r"got X of shape \(3, 1, 1\)"),
+        (np.zeros((2, 1)), "got X with 2 rows and 1 columns; expected 3 rows"),
         (np.ma.masked_array(np.zeros((3, 1)), mask=[[1], [0], [0]]), "masked array"),
     ],
 )

@@ -40,5 +40,5 @@ def test_a_cell_shows_progress_and_the_promise():
     assert any("a long computation" in line for line in lines)
     assert lines[-1] == ""
     (model,) = [one for one in book.cells[0].outputs if one.output_type == "execute_result"]
-    assert "A new row lies in its interval" in model.data["text/html"]
+    assert "A new y lies in its interval" in model.data["text/html"]
     assert not [one for one in book.cells[0].outputs if one.output_type == "stream"]

@@ -271,7 +271,7 @@ BANDS = {"true quantiles": INTERVALS}
         (lambda: weights_of(KERNEL, ROWS[:2], ROWS), "one row x"),
         (lambda: weights_of(KERNEL, TABLE.iloc[0], TABLE), "expected the same kind"),
         (lambda: weights_of(KERNEL, ROWS[0], ROWS, V[:3]), "one score per row"),
-        (lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"), "feature: got 'z'"),
+        (lambda: weights_of(KERNEL, TABLE[:1], TABLE, feature="z"), "got feature='z'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(call, message):

@@ -30,7 +30,7 @@ def test_each_row_is_in_one_fold_and_never_in_its_own_rest(n, n_folds, made):
 
 
 def test_one_row_has_no_parts_and_no_folds():
-    with pytest.raises(ValueError, match=r"n_samples=1 .* at least 2.*calibration_size=None"):
+    with pytest.raises(ValueError, match=r"n_samples=1, .* at least 2.*calibration_size=None"):
         split_rows(1, 0.25, seed=0)
     with pytest.raises(ValueError, match=r"n_samples=1 .*at least 2"):
         fold_rows(1, 5, seed=0)

@@ -1,6 +1,6 @@
 """Prediction intervals for any regression model: guaranteed to cover, adapted to each input.
 
-Names are imported when first used (PEP 562), so that ``import localconformal`` is instant.
+Names are imported on first use (PEP 562), so ``import localconformal`` is fast.
 """
 
 from __future__ import annotations

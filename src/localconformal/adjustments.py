@@ -1,4 +1,4 @@
-"""p(v, F): the score once its local law is known, and the inverse in v.
+"""p(v, F): the score adjusted by its local law, and the inverse in v.
 
 A new adjustment is a class with `score` and `threshold`, and with `fit` if it learns constants.
 """
@@ -15,20 +15,20 @@ from localconformal.laws.base import LocalLaws
 from localconformal.quantiles import MASS_GUARD, Array, round_up, typical_size
 from localconformal.rows import Reference
 
-#: Q+ at 1 is infinite: the end of a law is asked for as far out as any law can tell.
+#: Q+ at 1 is infinite: the end of a law's support is read at the largest level a law resolves.
 _LAST = 1.0 - 2.0 * MASS_GUARD
 
 
 class Adjustment(BaseEstimator):
     """p(v, F) increasing in v, and T(theta) = sup{v : p(v, F) <= theta}.
 
-    Shapes: n rows, S sides of the score, L levels. ``levels`` (S, L) are the local levels of the
-    law that each side asks for. Numerical error may only enlarge: p(v) <= theta, as computed,
-    must imply v <= T(theta), as computed. An adjustment whose accepted set is not {v <= T} answers
-    both ends of its hull.
+    Shapes: n rows, S sides of the score, L levels. ``levels`` (S, L) are the local levels at which
+    each side uses the law. Numerical error may only enlarge: p(v) <= theta, as computed, must
+    imply v <= T(theta), as computed. An adjustment whose accepted set is not {v <= T} returns both
+    ends of its hull.
     """
 
-    #: Rows whose thresholds are held at a time, where they take more memory than others.
+    #: Rows whose thresholds are held at a time, if they take more memory than usual.
     rows_at_a_time: int | None = None
 
     def fit(self, reference: Reference) -> Adjustment:
@@ -42,7 +42,7 @@ class Adjustment(BaseEstimator):
     def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
         """T(theta): theta (1, S, M), or (n, S, M) to differ by row -> (n, S, M), or (n, 2, M).
 
-        M is L, or anything where L is 1.
+        M is L, or any number if L is 1.
         """
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class _Affine(Adjustment):
 
 
 class _WithFloor(_Affine):
-    """An adjustment in local units, which stay above eps: a share of the typical score."""
+    """An adjustment in local units of at least eps, a share of the typical score."""
 
     floor = 1e-3
 
@@ -108,15 +108,15 @@ class MultiplicativeQuantile(_WithFloor):
 class ScaledQuantile(_WithFloor):
     """p = (v - Q(tau; F)) / u(x); T = Q(tau; F) + theta u(x).
 
-    u(x) = eps + Q(tau; F) - Q(1 - tau; F) is the width of the local law, so that wide intervals
-    are corrected by more than narrow ones: what CQR-r does to quantile models, for any law; eps is
+    u(x) = eps + Q(tau; F) - Q(1 - tau; F) is the width of the local law, so wide intervals are
+    corrected by more than narrow ones, as CQR-r does for quantile models, but for any law; eps is
     0.01 of the median size of the reference scores.
     """
 
     floor = 1e-2
 
     def _line(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
-        # Q(0) is -inf: the lower end is asked for no further out than any law can tell.
+        # Q(0) is -inf: the lower end is read at the smallest level a law resolves.
         lower = np.maximum(1.0 - levels, 2.0 * MASS_GUARD)
         quantile, below = np.dsplit(F.quantile(np.hstack([levels, lower])), 2)
         return quantile, self.eps_[:, None] + np.maximum(quantile - below, 0.0)
@@ -125,8 +125,8 @@ class ScaledQuantile(_WithFloor):
 class AdditiveExpectation(_Affine):
     """p = v - E_F[V]; T = E_F[V] + theta.
 
-    With signed scores the width is constant: it corrects a local bias. With absolute scores it
-    adapts, less than a quantile does.
+    With signed scores it corrects a local bias, and the width is constant. With absolute scores
+    the width adapts, but less than with a quantile.
     """
 
     def _line(self, F: LocalLaws, levels: Array) -> tuple[Array, None]:
@@ -140,20 +140,20 @@ class MultiplicativeExpectation(_WithFloor):
     """
 
     def _line(self, F: LocalLaws, levels: Array) -> tuple[None, Array]:
-        # A sketch may answer with less than nothing, and p must rise with v.
+        # A sketch may return a negative mean, and p must increase in v.
         return None, (self.eps_ + np.maximum(F.mean(absolute=True), 0.0))[:, :, None]
 
 
 class ThetaQuantile(Adjustment):
     """p = F(v-) up to M(x), then 1 + (v - M(x)) / scale; T = Q+(theta; F), then their inverse.
 
-    M(x) is the largest reference score or, where it is larger, the end of the law's support at x;
-    scale is the median size of the reference scores. Beyond the support the excess tells values of
-    rank one apart, so that T stays finite.
+    M(x) is the largest reference score or the end of the law's support at x, whichever is larger;
+    scale is the median size of the reference scores. Beyond the support, the excess distinguishes
+    values of rank one, so T stays finite.
     """
 
     def fit(self, reference: Reference) -> ThetaQuantile:
-        """Learn the largest score and the unit beyond it, of each side."""
+        """Learn the largest score and the unit beyond it, for each side."""
         V = reference.sizes
         self.largest_ = V.max(axis=0)
         self.scale_ = _unit_of_each_side(V)
@@ -183,12 +183,12 @@ class ThetaQuantile(Adjustment):
         return np.maximum(self.largest_[:, None], last)
 
 
-# ---- the user's own: any m(v, F, theta), inverted numerically ---------------------------------
+# ---- user-defined: any m(v, F, theta), inverted numerically ------------------------------------
 
 # Bisection ends when a bracket is this narrow, relative to its ends.
 _TOLERANCE = 1e-10
-# Rungs between which a root is looked for; beyond the last one it counts as infinite. From tiny
-# to huge, so that the unit of y does not matter.
+# A root is searched between these rungs; beyond the last one it counts as infinite. They go from
+# tiny to huge, so that the unit of y does not matter.
 _POWERS = 4.0 ** np.arange(-60, 60, 2)
 _LADDER = np.concatenate([-_POWERS[::-1], [0.0], _POWERS])
 
@@ -200,16 +200,16 @@ class MonotoneAdjustment(Adjustment):
     ----------
     m : callable
         ``m(v, F, theta) -> (n,)`` of vectors v and theta (n,), non-increasing in v and
-        non-decreasing in theta, each row by itself. F answers ``F.quantile(t)``,
-        ``F.upper_quantile(t)``, ``F.cdf(v, side="right")``, ``F.mean(absolute=False)``, each
-        (n,), for numbers or vectors, and ``F.level`` is the local level asked for.
+        non-decreasing in theta, independently for each row. F has ``F.quantile(t)``,
+        ``F.upper_quantile(t)``, ``F.cdf(v, side="right")`` and ``F.mean(absolute=False)``, each
+        (n,), for numbers or vectors; ``F.level`` is the local level.
 
     Notes
     -----
-    Both inverses are found by bisection to a relative 1e-10: p as a theta at which m >= 0 was seen,
-    T as a v at which m < 0 was seen. So p(v) <= theta implies v <= T(theta) without error. Beyond
-    4^58 counts as infinite. The guarantee rests on m being monotone. What is checked is that every
-    calibration row lies within the threshold of its own p, which finds most that are not.
+    Both inverses are found by bisection to a relative 1e-10: p as a theta with m >= 0, T as a v
+    with m < 0, so p(v) <= theta implies v <= T(theta) without error. Values beyond 4^58 count as
+    infinite. The guarantee requires that m is monotone. A check that every calibration row lies
+    within the threshold of its own p detects most functions that are not.
 
     Examples
     --------
@@ -232,7 +232,7 @@ class MonotoneAdjustment(Adjustment):
             out[:, s, l] = self._smallest_theta(V[:, s], _Side(F, s, float(levels[s, l])))
         if not np.all(V[:, :, None] <= self.threshold(out, F, levels)):
             raise ValueError(
-                "m(v, F, theta) rises in v or falls in theta at some calibration row; the "
+                "m(v, F, theta) increases in v or decreases in theta at some calibration row; the "
                 "guarantee needs it non-increasing in v and non-decreasing in theta."
             )
         return out
@@ -265,11 +265,11 @@ class MonotoneAdjustment(Adjustment):
 
 
 def _first_true(holds: Callable[[Array], Any], n: int) -> Array:
-    """A z, hardly above inf{z : holds(z)}, at which the condition was seen to hold; vectorised.
+    """A z just above inf{z : holds(z)} at which the condition holds; vectorised.
 
-    The first rung of the ladder where it always holds, +inf where it never does.
+    The first rung of the ladder if it always holds, +inf if it never does.
     """
-    # First bisect over the rungs, then inside the step between two of them.
+    # First bisect over the rungs, then between two of them.
     first, last = np.full(n, -1), np.full(n, len(_LADDER))
     while (wide := last - first > 1).any():
         middle = (first + last) // 2
@@ -288,9 +288,9 @@ def _first_true(holds: Callable[[Array], Any], n: int) -> Array:
 
 
 class _Side:
-    """F(. | x) of one side at n rows x, as plain vectors: what m works with.
+    """F(. | x) of one side at n rows x, as plain vectors: the F that m gets.
 
-    What does not depend on v or theta is computed once, not at every bisection.
+    What does not depend on v or theta is computed once, not in every bisection step.
     """
 
     def __init__(self, laws: LocalLaws, index: int, level: float) -> None:
@@ -326,7 +326,7 @@ class _Side:
         return self.known[key]
 
 
-#: By name; None leaves the score as it is, and no law is fitted.
+#: By name; None leaves the score unchanged, and no law is fitted.
 ADJUSTMENTS: dict[str, type[Adjustment] | None] = {
     "plain": None,
     "additive": AdditiveQuantile,
@@ -339,7 +339,7 @@ ADJUSTMENTS: dict[str, type[Adjustment] | None] = {
 
 
 def make_adjustment(adjustment: Any) -> Adjustment | None:
-    """A fresh adjustment from its name or from an object; None for "plain"."""
+    """A new adjustment from its name or from an object; None for "plain"."""
     if not isinstance(adjustment, str):
         return clone(adjustment)
     found = ADJUSTMENTS[adjustment]

@@ -1,14 +1,14 @@
 """Columns of a table, read in one way: numbers, times, labels, names of cells; rows as points.
 
-Everybody reads here, so that a label has one name everywhere. Which column is which is learned from
-training rows and kept: what later rows hold is read value by value, whatever types they come in, or
-refused by name. So a row has the same numbers and labels alone and among others.
+All modules read columns here, so a label has the same name everywhere. The kind of each column is
+learned from training rows and kept: later rows are read value by value, whatever their types, or
+rejected with the column's name. So a row has the same numbers and labels alone or in a batch.
 
-* Numbers, booleans and durations are numbers, also in columns of objects (decimals too). Texts are
-  labels, also those of digits, unless they come in an array, which has one type for all columns;
-  so are categories, also of whole numbers.
-* All missing values are one: None, NaN, NaT, pandas.NA.
-* Labels are told apart by their text: 1, 1.0 and "1" are one label. Times with a zone are in UTC.
+* Numbers, booleans and durations are numbers, also in columns of objects (decimals too). Strings
+  are labels, even if they are digits, except in an array, which has one dtype for all columns;
+  categories are labels, even if they are whole numbers.
+* All missing values are the same: None, NaN, NaT, pandas.NA.
+* Labels are compared by their text: 1, 1.0 and "1" are one label. Times with a zone are in UTC.
 """
 
 from __future__ import annotations
@@ -43,44 +43,44 @@ from localconformal.rows import (
 from localconformal.text import listing
 
 NUMBER, TIME, LABEL, EMPTY = "number", "time", "label", "empty"
-#: Kinds of numbers, told apart by `Column` alone.
+#: Kinds of numbers that only `Column` distinguishes.
 DURATION, _FLAG = "duration", "flag"
 #: The code of a missing value.
 MISSING = -1
-#: What HistGradientBoosting takes of a column of labels; rarer labels are one together.
+#: Labels that HistGradientBoosting accepts in a column; rarer labels are merged into one.
 _MAX_LABELS = 250
 #: The name of missing labels.
 MISSING_NAME = "missing"
-#: Arrays of names are as wide as the longest: longer ones are told by their digest.
+#: An array of names is as wide as its longest; longer names are replaced by a digest.
 _LONGEST_NAME = 100
 _TIMES, _DURATIONS = (date, np.datetime64), (timedelta, np.timedelta64)
 _BOOLEANS = (bool, np.bool_)
-# Rarer categories share one column, so that an identifier does not fill the memory.
+# Rarer categories share one column, so that identifiers do not fill the memory.
 _MAX_CATEGORIES = 50
 # Squares of larger numbers, and sums of them, leave the range of float64.
 _LARGEST = 1e150
 # Squared distances of points within this box stay finite for any bandwidth a kernel may have.
 _FARTHEST_POINT = 1e50
-#: Predictions further from their centre count as this far: trees compare in float32.
+#: Predictions are clipped at this distance from their centre: trees compare in float32.
 _FARTHEST_PREDICTION = 1e30
 
 
 def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArray[Any], list[str]]:
-    """Numbers (n, a), labels (n, b) and the kind of each column; ``kinds`` as known, or found.
+    """Numbers (n, a), labels (n, b) and the kind of each column, given as ``kinds`` or inferred.
 
-    Times are numbers here, in seconds since 1970. Labels are texts, None where missing.
+    Times are numbers here, in seconds since 1970. Labels are strings, None if missing.
     """
     if is_frame(X):
         columns: list[tuple[Any, Any]] = [(column.name, column) for column in columns_of(X)]
         are_numbers = False
     else:
         array = np.asarray(X)
-        # Not -1: it cannot be told from no rows.
+        # Not -1, which is undefined for an array without rows.
         array = array.reshape(len(array), math.prod(array.shape[1:]))
         columns = list(enumerate(array.T))
         are_numbers = array.dtype.kind in "biuf" and set(kinds or ()) <= {NUMBER}
     if kinds is not None and len(columns) != len(kinds):
-        raise ValueError(f"X: got {len(columns)} columns; expected {len(kinds)}, as at fit.")
+        raise ValueError(f"got X with {len(columns)} columns; expected {len(kinds)}, as at fit.")
     found: list[str] = []
     numbers, labels = [np.empty((len(X), 0))], [np.empty((len(X), 0), dtype=object)]
     if are_numbers:
@@ -97,7 +97,7 @@ def split_columns(X: Any, kinds: list[str] | None = None) -> tuple[Array, NDArra
 
 
 def kind_of(column: Any) -> str:
-    """By the type of the column, or by its values where that is open."""
+    """The kind of a column, by its dtype, or by its values if the dtype does not say."""
     if isinstance(column, nw.Series):
         dtype = column.dtype
         if dtype in (nw.Object, nw.Unknown):
@@ -108,7 +108,7 @@ def kind_of(column: Any) -> str:
     kinds = {"b": _FLAG, "m": DURATION, "M": TIME, **dict.fromkeys("iuf", NUMBER)}
     kind = kinds.get(column.dtype.kind) or _kind_of_values(column)
     if kind == LABEL:
-        # An array has one type for all its columns: numbers beside texts may be texts too.
+        # An array has one dtype for all columns: numbers next to strings may be strings too.
         try:
             _floats(column, NUMBER)
         except (TypeError, ValueError):
@@ -123,13 +123,13 @@ def _kind_of_values(values: Iterable[Any]) -> str:
         if known and all(isinstance(value, types) for value in known):
             return kind
     numbers = (Real, Decimal, *_BOOLEANS)
-    # Durations of NumPy pass for numbers.
+    # NumPy durations are instances of Real.
     are_numbers = [isinstance(v, numbers) and not isinstance(v, _DURATIONS) for v in known]
     return NUMBER if known and all(are_numbers) else LABEL
 
 
 def _is_empty(read: NDArray[Any]) -> bool:
-    """Whether there are rows, and nothing is known of any."""
+    """Whether there are rows, and all values are missing."""
     missing = [label is None for label in read] if read.dtype == object else np.isnan(read)
     return len(read) > 0 and bool(np.all(missing))
 
@@ -148,17 +148,17 @@ def _as_numbers(name: Any, column: Any, kind: str = NUMBER) -> Array:
         return _floats(column, kind)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"column {name!r} had {kind}s at fit and cannot be read as {kind}s now ({error}); "
+            f"column {name!r} had {kind}s at fit but cannot be read as {kind}s now ({error}); "
             "convert it before predicting."
         ) from error
 
 
 def _plain(column: nw.Series[Any]) -> Any:
-    """The column as an array where that loses nothing."""
+    """The column as an array if that loses nothing."""
     dtype = column.dtype
     if dtype in (nw.Datetime, nw.Date, nw.Duration):
         return column.to_numpy()
-    # Decimals are rounded value by value, as they are in a column of objects.
+    # Decimals are rounded value by value, as in a column of objects.
     if dtype.is_numeric() and dtype != nw.Decimal:
         column = column.cast(nw.Float64)
     return column if dtype == nw.Decimal or column.is_null().any() else column.to_numpy()
@@ -169,7 +169,7 @@ def _floats(values: Iterable[Any], kind: str) -> Array:
 
 
 def _as_float(value: Any, kind: str) -> float:
-    """One number; texts are times where times are expected, as they are in JSON."""
+    """One number; strings are read as times if times are expected, as in JSON."""
     if is_missing(value):
         return np.nan
     if kind == TIME and isinstance(value, str):
@@ -182,10 +182,10 @@ def _as_float(value: Any, kind: str) -> float:
 
 
 def _exact_time(value: Any) -> Any:
-    """A time or duration of NumPy; one with a time zone in UTC."""
+    """A NumPy time or duration; times with a zone in UTC."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(timezone.utc).replace(tzinfo=None)
-    # What pandas holds is finer than Python's own microseconds.
+    # pandas is finer than Python's microseconds.
     if hasattr(value, "to_numpy"):
         return value.to_numpy()
     is_duration = isinstance(value, _DURATIONS)
@@ -193,14 +193,14 @@ def _exact_time(value: Any) -> Any:
 
 
 def _seconds(times: NDArray[Any]) -> Array:
-    """Times since 1970, or durations, in seconds; NaN where missing."""
+    """Times since 1970, or durations, in seconds; NaN if missing."""
     whole = times.astype(f"{times.dtype.kind}8[s]")
     rest = (times - whole) / np.timedelta64(1, "s")
     return np.where(np.isnat(times), np.nan, whole.astype(np.float64) + rest)
 
 
 def _as_labels(column: Any) -> NDArray[Any]:
-    """The labels of a column (n,): texts, None where missing."""
+    """The labels of a column (n,): strings, None if missing."""
     values = column.to_list() if isinstance(column, nw.Series) else column
     labels = np.empty(len(column), dtype=object)
     labels[:] = [_label_of(value) for value in values]
@@ -208,12 +208,12 @@ def _as_labels(column: Any) -> NDArray[Any]:
 
 
 def _label_of(value: Any) -> str | None:
-    """The text of a label: equal numbers and equal times have one; None where it is missing."""
+    """The text of a label, the same for equal numbers and equal times; None if missing."""
     if isinstance(value, str):
         return str(value)
     if is_missing(value):
         return None
-    # Before numbers: numpy.timedelta64 passes for one.
+    # Before numbers: numpy.timedelta64 is an instance of Integral.
     if isinstance(value, _DURATIONS):
         return f"{_as_float(value, NUMBER)} s"
     if isinstance(value, _TIMES):
@@ -227,7 +227,7 @@ def _label_of(value: Any) -> str | None:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or pandas.NA: what does not equal itself, or cannot tell."""
+    """None, NaN, NaT or pandas.NA: values that do not equal themselves, or cannot be compared."""
     if value is None:
         return True
     try:
@@ -237,7 +237,7 @@ def is_missing(value: Any) -> bool:
 
 
 def name_of(label: Any) -> str:
-    """The text of a label, in quotes where it would be taken for another or no line shows it.
+    """The text of a label, quoted if it is empty, ambiguous or has hidden characters.
 
     >>> [name_of(label) for label in ("a", 1.0, True, None, float("nan"), "missing", "a ")]
     ['a', '1', 'True', 'missing', 'missing', "'missing'", "'a '"]
@@ -253,10 +253,10 @@ def name_of(label: Any) -> str:
 class Column:
     """One column of n rows.
 
-    ``numbers`` (n,) are floats, times and durations in seconds; of labels, their places in
-    ``labels``, which holds their names from the most frequent on, rarer ones sharing the place
-    after the last. NaN is missing, and so are infinite numbers. Flags are labels that can be
-    computed with. ``is_collapsed``: numbers that differ are all the same as float64.
+    ``numbers`` (n,) are floats, with times and durations in seconds; for labels, their positions in
+    ``labels``, their names from the most frequent on; rarer labels share the position after the
+    last. NaN is missing, and so are infinite numbers. Flags are labels that can be used as numbers.
+    ``is_collapsed``: the numbers differ, but are all equal as float64.
     """
 
     name: str
@@ -269,13 +269,13 @@ class Column:
 
     @cached_property
     def values(self) -> Array:
-        """The distinct numbers, ascending; none of labels."""
+        """The distinct numbers, ascending; empty for labels."""
         known = self.numbers[~np.isnan(self.numbers)]
         return np.empty(0) if self.kind == LABEL else np.unique(known)
 
     @cached_property
     def codes(self) -> NDArray[np.int32]:
-        """Place of each row among the values, or the labels; -1 where missing."""
+        """Position of each row's value among the values or labels; -1 if missing."""
         known, codes = ~np.isnan(self.numbers), np.full(len(self.numbers), MISSING, dtype=np.int32)
         found = self.numbers[known]
         codes[known] = found if self.kind == LABEL else np.searchsorted(self.values, found)
@@ -283,12 +283,12 @@ class Column:
 
     @property
     def n_missing(self) -> int:
-        """Rows without a value."""
+        """Number of rows without a value."""
         return int(np.isnan(self.numbers).sum())
 
     @property
     def is_constant(self) -> bool:
-        """Whether all rows hold the same, missing values included."""
+        """Whether all rows have the same value, or all are missing."""
         return bool(np.all(self.codes == self.codes[0]))
 
     def take(self, rows: NDArray[np.intp]) -> Column:
@@ -297,15 +297,15 @@ class Column:
 
 
 def read_columns(X: Any, n: int) -> list[Column]:
-    """The columns of a table of n rows; a list of columns as it is."""
+    """The columns of a table of n rows; a list of columns is returned unchanged."""
     if isinstance(X, list) and X and isinstance(X[0], Column):
         return X
     table = as_table(X)
     given: list[Any] = columns_of(table) if is_frame(table) else list(table.T)
     if not given or len(table) != n:
         raise ValueError(
-            f"X: got {len(table)} rows and {len(given)} columns; expected {n} rows, as many as "
-            "intervals, and at least one column."
+            f"got X with {len(table)} rows and {len(given)} columns; expected {n} rows, one per "
+            "interval, and at least one column."
         )
     return [_read_column(*each) for each in zip(_unique_names(table), given, strict=True)]
 
@@ -319,23 +319,26 @@ def as_table(X: Any) -> Any:
         name = "x0" if series.name in (None, "") else series.name
         return series.alias(name).to_frame().to_native()
     if X is None or issparse(X):
-        given = "None" if X is None else f"a sparse {type(X).__name__}: pass X.toarray()"
-        raise ValueError(f"X must be a frame or an array of shape (n, d); it is {given}.")
+        given = "None" if X is None else f"a sparse {type(X).__name__}"
+        remedy = "pass the features" if X is None else "pass X.toarray()"
+        raise ValueError(
+            f"got X as {given}; expected a frame or an array of shape (n, d): {remedy}."
+        )
     array = _as_array(X)
     if array.ndim not in (1, 2):
-        raise ValueError(f"X: got shape {array.shape}; expected (n, d), one row per interval.")
+        raise ValueError(f"got X of shape {array.shape}; expected (n, d), one row per interval.")
     return array.reshape(-1, 1) if array.ndim == 1 else array
 
 
 def _as_array(given: Any) -> NDArray[Any]:
-    """An array; of objects where NumPy would make texts of what is missing beside texts."""
+    """An array; of objects if NumPy would turn missing values among strings into strings."""
     array = np.asarray(given)
     is_made_text = array.dtype.kind in "US" and not isinstance(given, np.ndarray)
     return np.array(list(given), dtype=object) if is_made_text else array
 
 
 def _unique_names(table: Any) -> list[str]:
-    # Names such as 1 and "1" differ only before they are texts.
+    # Names such as 1 and "1" become equal as strings.
     names = [str(name) for name in table_names(table)]
     repeated = {name for name in names if names.count(name) > 1}
     return [
@@ -358,7 +361,7 @@ def _read_column(name: str, given: Any) -> Column:
 
 
 def _code_labels(texts: NDArray[Any]) -> tuple[Array, tuple[str, ...]]:
-    """Codes (n,), NaN where there is no text, and the name of each code, most frequent first."""
+    """Codes (n,), NaN if missing, and the name of each code, most frequent first."""
     labels, place = _distinct(texts)
     order = np.argsort(-np.bincount(place, minlength=len(labels) + 1)[:-1], kind="stable")
     codes = np.full(len(labels) + 1, np.nan)
@@ -367,7 +370,7 @@ def _code_labels(texts: NDArray[Any]) -> tuple[Array, tuple[str, ...]]:
 
 
 def _distinct(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The texts, sorted, and the place of each among them; that after the last for None."""
+    """The distinct texts, sorted, and the position of each row's; for None, after the last."""
     known = np.array([text is not None for text in texts], dtype=bool)
     labels, place = np.unique(texts[known], return_inverse=True)
     places = np.full(len(texts), len(labels), dtype=np.intp)
@@ -376,27 +379,27 @@ def _distinct(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 def place_of(X: Any, name: Any, asked: str) -> int:
-    """The place of a column of a table, by its name or its place; ``asked`` is the parameter."""
+    """The position of a column, by its name or position; ``asked`` is the parameter's name."""
     names = table_names(X)
     if name in names:
         return names.index(name)
     if isinstance(name, (int, np.integer)) and -len(names) <= name < len(names):
         return range(len(names))[name]
     raise ValueError(
-        f"{asked}: got {name!r}; expected one of the {len(names)} columns of X ({listing(names)}), "
-        "or the place of one."
+        f"got {asked}={name!r}; expected one of the {len(names)} columns of X ({listing(names)}), "
+        "or the position of one."
     )
 
 
 def column_of(X: Any, name: Any) -> NDArray[Any]:
-    """The labels of one column of a table, by its name or its place."""
+    """The labels of one column of a table, by its name or position."""
     place = place_of(X, name, "groups")
     if not is_frame(X):
         return np.asarray(X)[:, place]
     column = columns_of(X)[place]
     if column.dtype.is_numeric() and not column.is_null().any():
         return column.to_numpy()
-    # One by one where an array would round them.
+    # One by one: an array would round them.
     values = np.empty(len(column), dtype=object)
     values[:] = column.to_list()
     return values
@@ -405,12 +408,12 @@ def column_of(X: Any, name: Any) -> NDArray[Any]:
 def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Labels (G,), sorted, and the position of each row's label among them (n,).
 
-    All that is missing (None, NaN, NaT, pandas.NA) is one label, the last: None among texts.
+    All missing values (None, NaN, NaT, pandas.NA) are one label, the last: None among strings.
     """
     check_unmasked(groups, "groups")
     given = _as_array(groups)
     if given.shape != (n,):
-        raise ValueError(f"groups: got shape {given.shape}; expected ({n},), one label per row.")
+        raise ValueError(f"got groups of shape {given.shape}; expected ({n},), one label per row.")
     if given.dtype.kind != "O":
         return np.unique(given, return_inverse=True)
     labels, codes = _distinct(_as_labels(given))
@@ -420,7 +423,7 @@ def group_codes(groups: ArrayLike, n: int) -> tuple[NDArray[Any], NDArray[np.int
 
 def check_cells(labels: Any, n: int) -> NDArray[Any]:
     """The name of each row's cell (n,); missing labels are a cell."""
-    # A list as it is: NumPy would make texts of numbers beside texts, all as wide as the longest.
+    # Lists as objects: NumPy would turn mixed values into strings, all as wide as the longest.
     is_list = isinstance(labels, (list, tuple))
     distinct, codes = group_codes(np.array(labels, dtype=object) if is_list else labels, n)
     return np.array([_narrow(name_of(label)) for label in distinct], dtype=np.str_)[codes]
@@ -438,7 +441,7 @@ def _narrow(name: str) -> str:
 
 
 class Features(Curve, BaseEstimator):
-    """Numeric columns imputed by their median and standardised; the others one-hot.
+    """Numeric columns, imputed by their median and standardised; the others one-hot encoded.
 
     One-hot columns stay 0/1: scaling them by their spread would let rare categories dominate.
 
@@ -452,10 +455,10 @@ class Features(Curve, BaseEstimator):
         numbers, labels, self.kinds_ = split_columns(X)
         if np.isinf(numbers).any():
             raise ValueError(
-                "X has infinite values; expected finite numbers or NaN: clean X, or pass another "
+                "X has infinite values; expected finite numbers or NaN: clean X, or use another "
                 "embedding."
             )
-        # Bounded first: the middle of two numbers is found by adding them.
+        # Bounded first: a median may add two numbers.
         known = [_bounded(column[~np.isnan(column)]) for column in numbers.T]
         self.median_ = np.array([np.median(one) if len(one) else 0.0 for one in known])
         np.copyto(numbers, self.median_, where=np.isnan(numbers))
@@ -472,7 +475,7 @@ class Features(Curve, BaseEstimator):
 
     def transform(self, X: Any) -> Array:
         """(n, columns) points."""
-        # In place: the numbers are a copy already, and a million rows are worth it.
+        # In place: the numbers are already a copy, and it matters for a million rows.
         points, labels, _ = split_columns(X, self.kinds_)
         np.copyto(points, self.median_, where=np.isnan(points))
         infinite = np.isinf(points)
@@ -481,7 +484,7 @@ class Features(Curve, BaseEstimator):
         with np.errstate(over="ignore"):
             points /= self.scale_
         points = np.clip(points, -_LARGEST, _LARGEST, out=points)
-        # They are nowhere, and whoever measures distances refuses them.
+        # Infinite points have no distance: `in_box` rejects them.
         points[infinite] = np.inf
         if self.encoder_ is not None:
             points = np.hstack([points, self.encoder_.transform(labels)])
@@ -493,34 +496,34 @@ class Features(Curve, BaseEstimator):
 
 
 def in_box(points: Array, whose: str) -> Array:
-    """Finite points, none too far out for a squared distance; others are refused."""
+    """Points, clipped so that squared distances are finite; an error if they are not finite."""
     if not np.all(np.isfinite(points)):
         raise ValueError(
-            f"{whose} gave NaN or infinite coordinates; expected finite numbers: clean X, or pass "
+            f"{whose} gave NaN or infinite coordinates; expected finite numbers: clean X, or use "
             "another embedding."
         )
     return np.clip(points, -_FARTHEST_POINT, _FARTHEST_POINT)
 
 
 def check_width(points: NDArray[Any], n_columns: int) -> None:
-    """Rows of as many columns as trees were grown on: these look columns up without a check."""
+    """Raise an error unless rows have as many columns as the trees, which do not check this."""
     if points.shape[1:] != (n_columns,):
         raise ValueError(f"got rows of shape {points.shape}; expected (n, {n_columns}), as at fit.")
 
 
 def _bounded(numbers: Array) -> Array:
-    """The numbers, in place, none larger than what can be squared but infinities."""
+    """The numbers, clipped in place so that they can be squared; infinities stay."""
     return np.clip(numbers, -_LARGEST, _LARGEST, out=numbers, where=np.isfinite(numbers))
 
 
 class View(Curve):
-    """What a supervised law sees: features, mu(x) around its centre, sigma(x) where it is known.
+    """What a supervised law sees: features, mu(x) around its centre, sigma(x) if it is known.
 
-    The last two are in units of the spread of mu(x): models work alike for responses of any size.
+    The last two are in units of the spread of mu(x), so the scale of the response does not matter.
     """
 
     def fit(self, rows: Rows) -> View:
-        """Learn the features' scale and that of the predictions."""
+        """Learn the scales of the features and of the predictions."""
         self.features_ = Features().fit(rows.X)
         self.model_, self.spread_ = rows.model, rows.spread
         self.centre_ = float(np.median(rows.point))

@@ -1,10 +1,11 @@
-"""The equation of this library, and the types that stand for it.
+"""The equation of this library, as types.
 
     point model -> score V -> local law F(v | x) -> adjustment p(V, F) -> theta*(x) -> interval
 
-`Method` names the unfitted terms; `fit` turns training rows into `Parts`. `Parts.at(rows)` is what
-they say there, `Placed`: scores one way, bounds the other. `Calibration` holds the calibration
-rows, and the correction says which of them speak for x. Nothing here is about one method.
+`Method` holds the unfitted terms; `fit` turns training rows into `Parts`. `Parts.at(rows)` is
+`Placed`, the fitted terms at these rows: y to scores one way, theta to bounds the other.
+`Calibration` holds the calibration rows, and the correction decides which of them count for x.
+Nothing here is specific to one method.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ from localconformal.rows import (
 from localconformal.scores import N_FOLDS, Band, Score
 
 SIDES = ("joint", "union", "absolute", "upper", "lower")
-#: Ends that are calibrated, where it is one of the two.
+#: The calibrated end, for one-sided intervals.
 ONE_SIDE = {"lower": slice(0, 1), "upper": slice(1, 2)}
-#: Answers that a calibration remembers, the newest: at most so many, and fewer where they fill more
-#: than 256 MB. Whoever asks for ever new levels fills no memory.
+#: Most recent answers that a calibration remembers: at most 128, or as few as 32 if they would fill
+#: more than 256 MB. Queries at ever new levels do not fill the memory.
 _MOST_KNOWN, _FEW_KNOWN, _NUMBERS_KNOWN = 128, 32, 2**25
 _WITHOUT_LAW = SidedLaw((), mirrored=False)
 
@@ -60,15 +61,16 @@ _WITHOUT_LAW = SidedLaw((), mirrored=False)
 class Sides:
     """How the two sides of a score share the miscoverage alpha.
 
-    * "joint": each side asks its law for level 1 - alpha / 2; the larger of the two adjusted
+    * "joint": each side uses its law at level 1 - alpha / 2; the larger of the two adjusted
       scores is calibrated at 1 - alpha, and both sides get the same correction. Tighter.
-    * "union": side s asks for 1 - alpha_s and is calibrated at 1 - alpha_s by itself, with
-      alpha_upper = upper_share x alpha and alpha_lower the rest. Algorithm 1 of the paper.
-    * "absolute": the larger of the two raw scores is the only one; one law, level 1 - alpha.
-    * "upper" or "lower": that side alone, with all of alpha: its law is asked for level 1 - alpha,
-      and its adjusted score calibrated there; the other end is infinite.
-    * "signed": the upper score alone, of which the lower is the negative; an adjustment that knows
-      both ends of what it accepts.
+    * "union": side s uses its law at level 1 - alpha_s and is calibrated separately, at
+      1 - alpha_s, with alpha_upper = upper_share x alpha and alpha_lower the rest. Algorithm 1 of
+      the paper.
+    * "absolute": only the larger of the two raw scores is used; one law, level 1 - alpha.
+    * "upper" or "lower": that side alone, with all of alpha: its law is used at level 1 - alpha,
+      and its adjusted score calibrated at that level; the other end is infinite.
+    * "signed": the upper score alone, with the lower one its negative; for an adjustment that
+      returns both ends of its accepted set.
     """
 
     name: str = "joint"
@@ -76,39 +78,39 @@ class Sides:
 
     @property
     def shares(self) -> Array:
-        """Share of alpha that each side's law is asked for: (S,)."""
+        """Share of alpha that each side's law gets: (S,)."""
         known = {"joint": [0.5, 0.5], "union": [1.0 - self.upper_share, self.upper_share]}
         return np.array([1.0, 1.0] if self.name in ONE_SIDE else known.get(self.name, [1.0]))
 
     @property
     def n_sides(self) -> int:
-        """S, columns of the scores that are calibrated."""
+        """S, the number of columns of the calibrated scores."""
         return len(self.shares)
 
     @property
     def separate(self) -> bool:
-        """Whether each side is calibrated by itself."""
+        """Whether each side is calibrated separately."""
         return self.name == "union"
 
     @property
     def closed(self) -> slice:
-        """The ends of an interval that are not infinite on purpose."""
+        """The ends of an interval that are not infinite by design."""
         return ONE_SIDE.get(self.name, slice(0, 2))
 
     def model_level(self, level: float) -> float:
         """The level of the two-sided interval whose ends quantile models are trained for.
 
-        One side has all of alpha: its quantile is an end of the interval that leaves as much out at
-        the other end too. Below 1/2 the ends would cross, and the models stay short of the median.
+        One side has all of alpha: its quantile is an end of the interval that leaves out as much at
+        the other end. Below 1/2 the ends would cross, so the models stop short of the median.
         """
         return max(2.0 * level - 1.0, 0.1) if self.name in ONE_SIDE else level
 
     def together(self, p: Array) -> Array:
-        """The adjusted score that is calibrated where sides are not separate: -> (n, 1, L)."""
+        """The adjusted score that is calibrated if sides are not separate: -> (n, 1, L)."""
         return p[:, self.closed].max(axis=1, keepdims=True)
 
     def thresholds(self, T: Array) -> Array:
-        """T (n, S or 2, M) of both ends, (n, 2, M): one that is left open lies at infinity."""
+        """T (n, S or 2, M) of both ends, (n, 2, M); infinite for an open end."""
         both = np.full((len(T), 2, T.shape[2]), np.inf)
         both[:, self.closed] = np.broadcast_to(T, both.shape)[:, self.closed]
         return both
@@ -119,18 +121,18 @@ class Sides:
             return V.max(axis=1, keepdims=True)
         if self.name == "signed" and not np.array_equal(V[:, 0], -V[:, 1]):
             raise ValueError(
-                "the score has no sign and cannot tell on which side y lies; expected "
+                "got a score without a sign, which cannot tell on which side y lies; expected "
                 "'residual', 'normalised' or 'response'."
             )
         return V[:, 1:] if self.name == "signed" else V
 
     def levels(self, levels: Array) -> Array:
-        """Confidence levels (L,) -> levels asked of each side's law (S, L)."""
-        # One within the guard would be reached at minus infinity, to which nothing can be added.
+        """Confidence levels (L,) -> levels of each side's law (S, L)."""
+        # A level within the guard has the quantile -inf, to which nothing can be added.
         return np.maximum(1.0 - self.shares[:, None] * (1.0 - levels), 2.0 * MASS_GUARD)
 
     def required_size(self, level: float) -> int:
-        """Calibration rows below which the intervals are infinite."""
+        """Number of calibration rows below which intervals are infinite."""
         share = float(self.shares.min()) if self.separate else 1.0
         return required_calibration_size(1.0 - share * (1.0 - level))
 
@@ -140,16 +142,16 @@ class Sides:
         needed = self.required_size(level)
         if n >= needed:
             return (
-                "Some intervals are infinite: too few calibration rows speak for these rows, or "
+                "Some intervals are infinite: too few calibration rows count for these rows, or "
                 "their adjusted scores are infinite; calibrate on more rows like them."
             )
         return (
             f"Some intervals are infinite: got {n} calibration rows{where}, and confidence level "
-            f"{level!r} needs at least {needed}; calibrate on more rows, or ask for a lower level."
+            f"{level!r} needs at least {needed}; calibrate on more rows, or lower the level."
         )
 
     def calibrated(self, p: Array, levels: Array) -> tuple[Array, Array]:
-        """What is calibrated of p (n, S, L), each side or one score for both, and at which levels.
+        """The scores to calibrate, from p (n, S, L), and their levels, by side or for both.
 
         (n, S or 1, L) scores, and (S or 1, L) levels.
         """
@@ -162,7 +164,7 @@ class Sides:
     ) -> Array:
         """theta* (S, L) from adjusted calibration scores (n, S, L).
 
-        ``quantile`` may answer for m rows at once, each with weights of its own: (S, L, m).
+        ``quantile`` may answer for m rows at once, each with its own weights: (S, L, m).
         """
         scores, local = self.calibrated(p, levels)
         theta = [
@@ -177,7 +179,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything that training rows decide."""
+    """Everything learned from training rows."""
 
     score: Score
     sides: Sides
@@ -188,25 +190,25 @@ class Parts:
     n_reference: int = 0
 
     def at(self, rows: Rows) -> Placed:
-        """What they say of these rows."""
+        """The fitted terms at these rows."""
         F = LocalLaws((), False, len(rows)) if self.adjustment is None else self.law.at(rows)
         return Placed(self, self.band(rows), F)
 
     def band(self, rows: Rows) -> Band:
-        """What the model says of these rows, finite or refused."""
+        """The model's band at these rows; an error if it is not finite."""
         band: Band = self.score(rows)
         if not all(np.all(np.isfinite(column)) for column in band):
             raise ValueError(
                 "the base model predicts NaN or infinite values for some rows; expected finite "
-                "numbers: check those rows, or the model."
+                "numbers: check those rows or the model."
             )
         return band
 
     def adjusted(self, V: Array, F: LocalLaws, levels: Array) -> Array:
         """p(V_i, F_i) at confidence levels (L,): (n, S, L), for scores of any size.
 
-        One beyond the range of float64 is infinite, as are the bounds that follow from it; one
-        below it is the lowest number there is, for minus infinity would leave no bounds at all.
+        Scores above the range of float64 are infinite, as are the bounds that follow from them;
+        scores below it become the lowest float, since minus infinity would leave no bounds.
         """
         limits, local = np.finfo(np.float64), self.sides.levels(levels)
         if self.adjustment is None:
@@ -218,7 +220,7 @@ class Parts:
 
     @property
     def rows_at_a_time(self) -> int:
-        """Rows that are held at once; what is asked of more goes in parts."""
+        """Rows held at once; longer queries are split into parts."""
         most = None if self.adjustment is None else self.adjustment.rows_at_a_time
         return most or ROWS_AT_A_TIME
 
@@ -232,7 +234,7 @@ class Placed:
     F: LocalLaws
 
     def folded(self, y: Array) -> Array:
-        """Scores of (x, y): (n, S). One beyond the range of float64 is infinite."""
+        """Scores of (x, y): (n, S); infinite beyond the range of float64."""
         V = self.parts.score.values(self.band, y)
         if np.isnan(V).any():
             raise ValueError(
@@ -252,9 +254,9 @@ class Placed:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Calibration rows, ready to answer at any level: folded scores V (n, S), their local laws F.
+    """Calibration rows, usable at any level: folded scores V (n, S) and their local laws F.
 
-    ``kept`` is what the correction keeps of the rows: their cells, weights, or places.
+    ``kept`` is what the correction keeps of the rows: their cells, weights, or points.
     """
 
     parts: Parts
@@ -271,7 +273,7 @@ class Calibration:
         return cls(parts, V, placed.F, parts.correction.keep(rows, V))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is computed once per level: it comes back by itself."""
+        """Without what is computed once per level: it is recomputed when needed."""
         return {**vars(self), "_known": {}}
 
     @property
@@ -284,12 +286,12 @@ class Calibration:
         return self._each("p", lambda one: self.parts.adjusted(self.V, self.F, one), levels)
 
     def theta(self, levels: Array) -> Array:
-        """theta* (S, L) where all rows speak."""
+        """theta* (S, L) if all rows count."""
         sides = self.parts.sides
         return self._each("theta", lambda one: sides.theta(self.scores(one), one), levels)
 
     def _each(self, name: str, compute: Callable[[Array], Array], levels: Array) -> Array:
-        """What is computed of one level (1,) at a time, (..., 1): (..., L)."""
+        """A function of one level (1,) at a time, (..., 1), at all of them: (..., L)."""
         found = [self.once((name, float(t)), compute, np.array([t])) for t in levels]
         return np.concatenate(found, axis=-1)
 
@@ -298,11 +300,11 @@ class Calibration:
         return FixedScores(self.parts, self.scores(np.array([level]))[:, :, 0], self.F, self.kept)
 
     def once(self, key: Any, compute: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer to a question that is asked again and again; threads may ask at once."""
+        """A computed value, remembered by its key; safe to call from several threads."""
         found = self._known.get(key)
         if found is None:
             most = int(np.clip(_NUMBERS_KNOWN // self.V.size, _FEW_KNOWN, _MOST_KNOWN))
-            # A list, for another thread may change the table while this one walks through it.
+            # A list: another thread may change the dict while this one iterates.
             for oldest in list(self._known)[: max(0, len(self._known) - most + 1)]:
                 self._known.pop(oldest, None)
             found = self._known[key] = compute(*arguments)
@@ -311,10 +313,10 @@ class Calibration:
 
 @dataclass(frozen=True)
 class FixedScores(Calibration):
-    """Adjusted scores V (n, S) of one level, of which any order statistic may be asked.
+    """Adjusted scores V (n, S) of one level, of which any order statistic can be taken.
 
-    The local law stays at that level, so that theta*, and the set with it, grows with the level
-    asked for. Scores may also be redrawn, or be those of other rows than of the calibration.
+    The local law stays at that level, so theta*, and the set with it, grows with the requested
+    level. Scores may also be resampled, or come from other rows than the calibration rows.
     """
 
     def scores(self, levels: Array) -> Array:
@@ -322,17 +324,17 @@ class FixedScores(Calibration):
         return np.broadcast_to(self.V[:, :, None], (*self.V.shape, len(levels)))
 
 
-# ---- which calibration rows speak for x ---------------------------------------------------------
+# ---- which calibration rows count for x ---------------------------------------------------------
 
 
 class Correction(BaseEstimator):
-    """theta*(x): which calibration rows speak for x. This one: all of them, for every x."""
+    """theta*(x): which calibration rows count for x. Here: all of them, for every x."""
 
     #: Whether `fit` learns from reference rows.
     needs_reference = False
 
     def fit(self, reference: Reference, parts: Parts) -> Correction:
-        """Learn from reference rows what tells rows apart; return self."""
+        """Learn from reference rows how rows differ; return self."""
         return self
 
     def keep(self, rows: Rows, V: Array) -> Any:
@@ -340,19 +342,19 @@ class Correction(BaseEstimator):
         return None
 
     def theta(self, calibration: Calibration, rows: Rows, levels: Array) -> Array:
-        """theta* at each row: (n, S, L), or (1, S, L) where it is the same for all."""
+        """theta* at each row: (n, S, L), or (1, S, L) if it is the same for all."""
         return calibration.theta(levels)[None]
 
     def cells(self, calibration: Calibration) -> NDArray[Any]:
-        """Cell of each calibration row in a partition that is calibrated apart; one cell here."""
+        """Cell of each calibration row, if cells are calibrated separately; one cell here."""
         return np.zeros(calibration.n, dtype=np.intp)
 
     def sizes(self, calibration: Calibration, rows: Rows) -> Array:
-        """Calibration rows that speak for each row, effectively: (n,)."""
+        """Effective number of calibration rows that count for each row: (n,)."""
         return np.full(len(rows), float(calibration.n))
 
     def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
-        """Why theta* (n, S, L) is infinite where it is, in a sentence."""
+        """Why theta* (n, S, L) is infinite somewhere, in a sentence."""
         return calibration.parts.sides.shortage(calibration.n, "", theta, levels)
 
 
@@ -370,7 +372,7 @@ class Task:
     seed: int
     fit_params: Mapping[str, Any] = field(default_factory=dict)
     n_jobs: int | None = None
-    # scikit-learn's settings belong to a thread; folds may be fitted in other threads or processes.
+    # scikit-learn's settings are per thread; folds may be fitted in other threads or processes.
     config: dict[str, Any] = field(default_factory=get_config)
 
     def fit(self, score: Score, index: Index | None = None) -> Score:
@@ -390,7 +392,7 @@ class Task:
 
 
 def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
-    """Each row answered by a fit without its fold; the final model sees all rows."""
+    """Each row is predicted by a fit without its fold; the final model sees all rows."""
     folds = fold_rows(len(task.y), N_FOLDS, task.seed)
 
     def one_fold(rest: Index, fold: Index) -> Band:
@@ -401,7 +403,7 @@ def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
         fits = [partial(one_fold, *fold) for fold in folds]
         bands = fit_all(fits, task.estimator, task.rows.X)
     else:
-        # Processes, or whatever the user's joblib is set to.
+        # Processes, or the backend set in the user's joblib.
         bands = Parallel(n_jobs=task.n_jobs)(delayed(one_fold)(*fold) for fold in folds)
     order = np.argsort(np.concatenate([fold for _, fold in folds]))
     final, rows, y = _in_sample(score, task)
@@ -410,7 +412,7 @@ def _cross_fit(score: Score, task: Task) -> tuple[Score, Rows, Array]:
 
 
 def _out_of_bag(score: Score, task: Task) -> tuple[Score, Rows, Array]:
-    """Each row answered by the trees that were not grown on it."""
+    """Each row is predicted by the trees that were not grown on it."""
     if hasattr(task.estimator, "get_params") and "oob_score" in task.estimator.get_params():
         task = replace(task, estimator=clone(task.estimator).set_params(oob_score=True))
     final, rows, y = _in_sample(score, task)
@@ -419,21 +421,21 @@ def _out_of_bag(score: Score, task: Task) -> tuple[Score, Rows, Array]:
 
 
 def _holdout(score: Score, task: Task) -> tuple[Score, Rows, Array]:
-    """One half trains the model, the other half is answered."""
+    """One half trains the model, which predicts the other half."""
     first, second = split_rows(len(task.y), 0.5, task.seed)
     final = task.fit(score, first)
     return final, task.rows.take(second).of(final), task.y[second]
 
 
 def _in_sample(score: Score, task: Task) -> tuple[Score, Rows, Array]:
-    """Every row both trains the model and is answered by it, as in the paper."""
+    """Every row trains the model and is predicted by it, as in the paper."""
     final = task.fit(score)
     return final, Rows(task.rows.X, task.rows.beside, final), task.y
 
 
-#: How reference rows are made. Answers about rows that a model was fitted on are too good, and the
-#: law with them, so that each row is answered by a model that has not seen it. Every way is a
-#: function of training rows alone: none touches validity.
+#: How reference rows are made. Predictions for rows that a model was fitted on are too good, which
+#: makes the law too narrow, so each row is predicted by a model that has not seen it. Every way is
+#: a function of training rows alone: none affects validity.
 REFERENCES: dict[str, Callable[[Score, Task], tuple[Score, Rows, Array]]] = {
     "cross-fit": _cross_fit,
     "oob": _out_of_bag,
@@ -452,7 +454,7 @@ class Method:
     law: Any = None
     correction: Correction = field(default_factory=Correction)
     reference: str = "cross-fit"
-    #: Whether a law that knows may choose the unit of the correction.
+    #: Whether the law may choose the unit of the correction.
     adjustment_is_free: bool = False
 
     @property
@@ -463,7 +465,7 @@ class Method:
     def fit(
         self, task: Task, stage: Callable[[str], AbstractContextManager[Any]] = nullcontext
     ) -> Parts:
-        """Fit every term, each from what the ones before it say of training rows."""
+        """Fit every term, each from the answers of those before it at training rows."""
         task = replace(task, confidence_level=self.sides.model_level(task.confidence_level))
         if not self.needs_reference:
             with stage("train"):
@@ -490,7 +492,7 @@ class Method:
             make_law(self.law, reference.seed, reference.n_jobs),
         )
         fitted = SidedLaw.fit(law, reference.rows, reference.V)
-        # Sides with laws of their own must agree on the unit of their corrections.
+        # If each side has its own law, the two must agree on the unit of their corrections.
         if self.adjustment_is_free and len(fitted.laws) == 1 and fitted.laws[0].scaled_:
             adjustment = ScaledQuantile()
         adjustment.fit(replace(reference, law=law))
@@ -502,7 +504,7 @@ class Method:
             return "train"
         if self.reference == "oob" and is_frozen(task.estimator):
             raise ValueError(
-                "got reference='oob' with a model that is already fitted; its rows in fit must be "
-                "new to it, so choose reference='holdout'."
+                "got reference='oob' with a model that is already fitted; the rows given to fit "
+                "must be new to it, so use reference='holdout'."
             )
         return self.reference

@@ -1,8 +1,8 @@
 """Coverage over a class of functions of x: groups that may overlap, features, shifts they span.
 
-theta*(x) is the largest score of x that quantile regression on phi, with x among the calibration
-rows, still leaves below its fit (Gibbs, Cherian and Candes, JRSS B 2025). `Design` is phi, which
-training rows fix; `Conditional` the correction; `engine.paths` finds the thresholds.
+theta*(x) is the largest score at x that still lies below the fit of a quantile regression on phi,
+with x among the calibration rows (Gibbs, Cherian and Candes, JRSS B 2025). `Design` is phi, learned
+from training rows; `Conditional` is the correction; `engine.paths` finds the thresholds.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from localconformal.text import listing
 
 #: Quantiles of the training predictions at which the default functions of x have their peaks.
 _PEAKS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
-#: A step of a path costs the square of their number.
+#: Most columns of phi: a step of a path costs the square of their number.
 _MOST_COLUMNS = 500
 
 
 class Design(Curve, BaseEstimator):
     """phi(x), (n, p): the constant, an indicator for each label of each variable, the features.
 
-    ``groups`` is a list of columns and functions of X that give labels, or None; ``features`` a
-    function of X with numbers (n, k), or None. Labels are those of training rows; of a variable,
-    those of fewer rows than ``fewest`` are one group together. Without any: five functions of the
-    prediction, each 1 at one quantile and 0 at the next, linear between.
+    ``groups`` is a list of columns and functions of X that give labels, or None; ``features`` is a
+    function of X that returns numbers (n, k), or None. Labels are those of training rows; labels
+    of a variable with fewer rows than ``fewest`` are merged into one group. Without groups and
+    features: five piecewise linear functions of the prediction, each 1 at one quantile and 0 at
+    the next.
     """
 
     def __init__(self, groups: Any = None, features: Any = None, fewest: int = 1) -> None:
@@ -43,7 +44,7 @@ class Design(Curve, BaseEstimator):
         self.fewest = fewest
 
     def fit(self, reference: Reference, parts: Parts) -> Design:
-        """Learn labels, the quantiles of predictions, and which columns follow from others."""
+        """Learn labels, the quantiles of predictions, and the rank of phi."""
         rows = reference.rows
         self.knots_ = None
         if self.groups is None and self.features is None and rows.beside is None:
@@ -60,9 +61,9 @@ class Design(Curve, BaseEstimator):
         if len(self.groups_) > _MOST_COLUMNS:
             most = max(self.labels_, key=lambda name: len(self.labels_[name]))
             raise ValueError(
-                f"groups: got {len(self.groups_):,} labels, of which {len(self.labels_[most]):,} "
-                f"are of {most}; expected at most {_MOST_COLUMNS}: pass functions of X that bin "
-                "numbers or join labels."
+                f"got {len(self.groups_):,} labels in groups, {len(self.labels_[most]):,} of them "
+                f"in {most}; expected at most {_MOST_COLUMNS}: pass functions of X that bin "
+                "numbers or merge labels."
             )
         self.n_columns_ = None
         columns = self.compute(rows)
@@ -84,7 +85,7 @@ class Design(Curve, BaseEstimator):
         phi = np.hstack(columns).astype(np.float64)
         if self.n_columns_ not in (None, phi.shape[1]):
             raise ValueError(
-                f"features gave {phi.shape[1] - 1 - len(self.groups_)} columns; expected "
+                f"features returned {phi.shape[1] - 1 - len(self.groups_)} columns; expected "
                 f"{self.n_columns_ - 1 - len(self.groups_)}, as at fit."
             )
         return phi
@@ -120,11 +121,11 @@ class Design(Curve, BaseEstimator):
         numbers = given.reshape(-1, 1) if given.ndim == 1 else given
         if numbers.dtype.kind not in "biuf" or numbers.ndim != 2 or len(numbers) != len(rows):
             raise ValueError(
-                f"features gave an array of type {given.dtype} and shape {given.shape}; expected "
-                f"numbers of shape ({len(rows)}, k), k for each row."
+                f"features returned an array of dtype {given.dtype} and shape {given.shape}; "
+                f"expected numbers of shape ({len(rows)}, k), k per row."
             )
         if not np.all(np.isfinite(numbers)):
-            raise ValueError("features gave NaN or infinite numbers; expected finite ones.")
+            raise ValueError("features returned NaN or infinite values; expected finite numbers.")
         return numbers.astype(np.float64)
 
 
@@ -133,10 +134,11 @@ def _names_of(beside: Any) -> list[str]:
 
 
 class Conditional(Correction):
-    """theta*(x) = S*(phi(x)): at least 1 - alpha over every shift f = phi'b >= 0 of x.
+    """theta*(x) = S*(phi(x)): coverage of at least 1 - alpha over every shift f = phi'b >= 0 of x.
 
-    With ``randomised``, x stops at eta = U instead of 1 - alpha, U uniform on (-alpha, 1 - alpha)
-    and a hash of the seed and the row: then coverage is exactly 1 - alpha, and sets may be empty.
+    With ``randomised``, the path of x stops at eta = U instead of 1 - alpha, with U uniform on
+    (-alpha, 1 - alpha), a hash of the seed and the row: then coverage is exactly 1 - alpha, and
+    sets may be empty.
     """
 
     needs_reference = True
@@ -146,7 +148,7 @@ class Conditional(Correction):
         self.randomised = randomised
 
     def fit(self, reference: Reference, parts: Parts) -> Conditional:
-        """Learn what phi is."""
+        """Learn phi."""
         self.design.fit(reference, parts)
         self.seed_, self.n_jobs_ = reference.seed, reference.n_jobs
         return self
@@ -172,15 +174,15 @@ class Conditional(Correction):
             stop = u - 1.0 + local[s, l]
             found = path.thresholds(points, stop, self.n_jobs_)
             found = np.where(inside, found, np.copysign(np.inf, stop))
-            # An empty set becomes a point, which any number below all scores says.
+            # An empty set becomes a point: any number below all scores gives one.
             found = np.where(found > highest, np.inf, np.maximum(found, lowest))
             theta[:, s, l] = found[kind]
         return np.repeat(theta, sides.n_sides // len(local), axis=1)
 
     def sizes(self, calibration: Calibration, rows: Rows) -> Array:
-        """1 / phi(x)'(Phi'Phi)^-1 phi(x): the rows in x's group, for groups that are apart.
+        """1 / phi(x)'(Phi'Phi)^-1 phi(x): the rows in x's group, for groups that do not overlap.
 
-        0 where calibration rows say nothing of x.
+        0 if phi(x) is outside the span of the calibration rows.
         """
         span, columns = self._span(calibration), self.design(rows)
         points = span.points(columns)
@@ -200,7 +202,7 @@ class Conditional(Correction):
         return max(0, int(self.design.rank_) - self._span(calibration).dimension)
 
     def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
-        """Which groups are short of rows, or that calibration rows say nothing of these."""
+        """Which groups have too few rows, or that no calibration rows are like these."""
         infinite = np.isposinf(theta)
         level = float(levels[infinite.any(axis=(0, 1))].max())
         asked = self.design(rows)[infinite.any(axis=(1, 2)), 1:].any(axis=0)
@@ -212,8 +214,8 @@ class Conditional(Correction):
             return calibration.parts.sides.shortage(fewest, where, theta, levels)
         return (
             f"{np.count_nonzero(infinite.any(axis=(1, 2)))} of {len(rows)} intervals are infinite: "
-            "too few calibration rows are like these in their groups and features; calibrate on "
-            "more rows like them, or choose fewer groups and features."
+            "too few calibration rows are similar in their groups and features; calibrate on "
+            "more such rows, or use fewer groups and features."
         )
 
     def _span(self, calibration: Calibration) -> Span:
@@ -226,13 +228,13 @@ def _solved(
 ) -> tuple[ThresholdPath, float, float]:
     """The path at one level; a number below all scores; one beyond which thresholds are infinite.
 
-    Infinite scores stand far beyond the others, and so does every threshold they have a part in.
+    Infinite scores are placed far beyond the others, and so is every threshold they influence.
     """
     finite = scores[np.isfinite(scores)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     S = np.minimum(scores, high + 1e3 * max(high - low, abs(high), 1.0))
     points = span.points(columns)
-    # Sums are rounded: the order of calibration rows must be one of their own.
+    # Sums are rounded: calibration rows need an order that depends on the rows alone.
     order = np.argsort(row_hashes(points, S), kind="stable")
     path = ThresholdPath.of(S[order], points[order], 1.0 - level)
     return path, low - (high - low), np.inf if len(finite) == len(scores) else high

@@ -1,4 +1,4 @@
-"""Which calibration rows speak for x: cells, weights, and kernels with their bandwidths.
+"""Which calibration rows count for x: cells, weights, and kernels with their bandwidths.
 
     Cells                      cq(1 - alpha; scores of the calibration rows in the cell of x)
     Ratio                      wcq(1 - alpha; scores, w(X_i), w(x)): covariate shift
@@ -45,7 +45,7 @@ from localconformal.rows import (
     take_rows,
 )
 
-#: Pairs of rows that are weighed at a time: bounds the memory, whatever is asked.
+#: Pairs of rows weighted at a time: bounds the memory of any query.
 _PAIRS_AT_A_TIME = 4_000_000
 
 
@@ -53,10 +53,10 @@ _PAIRS_AT_A_TIME = 4_000_000
 
 
 class Cells(Correction):
-    """Each cell by itself: Mondrian, LOCART, CD-Split.
+    """A separate calibration in each cell: Mondrian, LOCART, CD-Split.
 
-    ``cell`` is the curve of a row's cell, with ``fit(reference, parts)`` where it has to be
-    learned. With ``pool``, cells with too few rows get the correction of all rows together.
+    ``cell`` is the curve x -> cell, with ``fit(reference, parts)`` if it is learned. With
+    ``pool``, cells with too few rows get the correction of all rows together.
     """
 
     def __init__(self, cell: Any, pool: bool = False) -> None:
@@ -65,7 +65,7 @@ class Cells(Correction):
 
     @property
     def needs_reference(self) -> bool:  # type: ignore[override]
-        """Where cells are learned."""
+        """Whether cells are learned."""
         return hasattr(self.cell, "fit")
 
     def fit(self, reference: Reference, parts: Parts) -> Cells:
@@ -82,7 +82,7 @@ class Cells(Correction):
         return np.asarray(calibration.kept)
 
     def theta(self, calibration: Calibration, rows: Rows, levels: Array) -> Array:
-        """theta* (n, S, L); +inf where a cell is too small."""
+        """theta* (n, S, L); +inf if a cell is too small."""
         kinds, place = np.unique(self.cell(rows), return_inverse=True)
         nothing = np.full(calibration.parts.sides.n_sides, np.inf)
         ask = partial(self._by_cell, calibration)
@@ -107,7 +107,7 @@ class Cells(Correction):
         return np.array(counts)[place.reshape(-1)]
 
     def shortage(self, calibration: Calibration, rows: Rows, theta: Array, levels: Array) -> str:
-        """Which cells are short of rows."""
+        """Which cells have too few rows."""
         short = np.broadcast_to(np.isposinf(theta).any(axis=(1, 2)), len(rows))
         fewest = int(self.sizes(calibration, rows)[short].min())
         where = self.cell.name_cells(np.unique(self.cell(rows)[short]))
@@ -118,13 +118,13 @@ class Cell(Curve, BaseEstimator):
     """The cell of a row."""
 
     def name_cells(self, cells: NDArray[Any]) -> str:
-        """Which cells are short of rows, for a message."""
+        """Which cells have too few rows, for a message."""
         names = [*map(str, cells[:3]), *["..."] * (len(cells) > 3)]
         return f" (the fewest of the cells {', '.join(names)})"
 
 
 class LabelCell(Cell):
-    """A column by name or position, a function of X, or None: the label given beside the row."""
+    """A column by name or position, a function of X, or None: the label given with the row."""
 
     def __init__(self, groups: Any = None) -> None:
         self.groups = groups
@@ -138,7 +138,7 @@ class LabelCell(Cell):
 
 
 class PointBin(Cell):
-    """Bins of the prediction, with edges at quantiles of those of the reference rows."""
+    """Bins of the prediction, with edges at quantiles of the reference rows' predictions."""
 
     def __init__(self, n_bins: int = 5) -> None:
         self.n_bins = n_bins
@@ -155,7 +155,7 @@ class PointBin(Cell):
 
 
 class TreeLeaf(Cell):
-    """The leaf of a regression tree of the scores (LOCART), pruned on rows it was not grown on."""
+    """The leaf of a regression tree for the scores (LOCART), pruned on held-out rows."""
 
     def __init__(self, min_samples_leaf: int = 100) -> None:
         self.min_samples_leaf = min_samples_leaf
@@ -173,20 +173,20 @@ class TreeLeaf(Cell):
         return np.asarray(self.tree_.apply(as_points(self.view_(rows))))
 
     def name_cells(self, cells: NDArray[Any]) -> str:
-        """How many of them."""
-        return f" (the fewest of {len(cells)} leaves that are short)"
+        """How many there are."""
+        return f" (the fewest of {len(cells)} leaves with too few)"
 
 
 #: Share of the reference rows on which a tree is pruned.
 _PRUNING_SHARE = 0.3
-#: Costs of complexity that are tried: each takes a tree.
+#: Complexity costs that are tried: each takes a tree.
 _MOST_COSTS = 25
 
 
 def _pruned_tree(
     points: NDArray[np.float32], scores: Array, min_samples_leaf: int, seed: int
 ) -> DecisionTreeRegressor:
-    """A tree of the scores, pruned by the squared error at rows it was not grown on."""
+    """A tree for the scores, pruned by squared error on held-out rows."""
     tree = DecisionTreeRegressor(min_samples_leaf=min_samples_leaf, random_state=seed)
     grown, held = split_rows(len(scores), _PRUNING_SHARE, seed)
     if len(grown) < 2 * min_samples_leaf or len(held) == 0:
@@ -198,7 +198,7 @@ def _pruned_tree(
     for cost in costs:
         tried = tree.set_params(ccp_alpha=cost).fit(points[grown], scores[grown])
         errors.append(np.mean((scores[held] - tried.predict(points[held])) ** 2))
-    # Of equal ones the smallest tree.
+    # Among equals, the smallest tree.
     best = costs[len(costs) - 1 - int(np.argmin(errors[::-1]))]
     return tree.set_params(ccp_alpha=best).fit(points, scores)
 
@@ -209,7 +209,7 @@ def _pruned_tree(
 class _Weighing(Correction):
     """theta*(x) = wcq(1 - alpha; p_1..p_n, w(X_1, x)..w(X_n, x), w_inf(x)), in chunks of rows.
 
-    A subclass sets ``view_``, what it keeps of a row, and says what two rows weigh for each other.
+    A subclass sets ``view_``, what it keeps of a row, and defines how rows are weighted.
     """
 
     remedy = "choose a larger bandwidth, calibrate on more rows, or lower the level."
@@ -251,7 +251,7 @@ class _Weighing(Correction):
         level = float(levels[infinite.any(axis=(0, 1))].max())
         return (
             f"{np.count_nonzero(infinite.any(axis=(1, 2)))} of {len(rows)} intervals are infinite: "
-            f"the calibration rows that speak for them weigh too little for confidence level "
+            "calibration rows have too little weight there for confidence level "
             f"{level!r}; {self.remedy}"
         )
 
@@ -259,9 +259,7 @@ class _Weighing(Correction):
 class Ratio(_Weighing):
     """Covariate shift: w(X_i), and w(x) at +inf; ``weigh_row`` is the w of a row."""
 
-    remedy = (
-        "calibrate on more rows where such rows are common, clip the weights, or lower the level."
-    )
+    remedy = "calibrate on more rows like these, clip the weights, or lower the level."
 
     def __init__(self, weigh_row: Curve) -> None:
         self.weigh_row = weigh_row
@@ -281,37 +279,37 @@ class Ratio(_Weighing):
 
 
 class RowWeight(Curve):
-    """w of a row: a function of X, what is given beside X, or 1."""
+    """w of a row: a function of X, the weights given with X, or 1."""
 
     def __init__(self, function: Callable[[Any], Any] | None = None) -> None:
         self.function = function
 
     def compute(self, rows: Rows) -> Array:
-        """(n,) finite numbers from 0 on."""
+        """(n,) finite, non-negative numbers."""
         weights, n = rows.beside, len(rows)
         if weights is None:
             weights = np.ones(n) if self.function is None else self.function(rows.X)
         given = np.asarray(weights)
         if given.dtype.kind not in "biuf" or given.shape != (n,):
             raise ValueError(
-                f"got weights of type {given.dtype} and shape {given.shape}; expected one number "
+                f"got weights of dtype {given.dtype} and shape {given.shape}; expected one number "
                 f"for each of {n} rows."
             )
         bad = ~np.isfinite(given) | (given < 0)
         if bad.any():
             raise ValueError(
                 f"{np.count_nonzero(bad)} of {n} weights are negative or not finite, such as "
-                f"{given[bad][0]}; expected finite numbers from 0 on."
+                f"{given[bad][0]}; expected finite, non-negative numbers."
             )
         return given.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class DensityRatio(Curve):
-    """w(x) = p(x) / (1 - p(x)), p(x) the probability of a new row where both kinds are as many.
+    """w(x) = p(x) / (1 - p(x)), p(x) the probability of a new row if both kinds are equally many.
 
-    ``balance`` is the number of training rows over that of new rows, by which a classifier's odds
-    are multiplied before p is clipped: else clipping would tell the kinds apart by their numbers.
+    ``balance`` is the number of training rows divided by that of new rows. A classifier's odds are
+    multiplied by it before p is clipped, so that clipping does not depend on the two numbers.
     """
 
     classifier: Any
@@ -321,15 +319,15 @@ class DensityRatio(Curve):
 
     @classmethod
     def fit(cls, classifier: Any, X: Any, target: Any, clip: float, seed: int) -> DensityRatio:
-        """From training and new rows, which a classifier sees as they are; None is boosting."""
+        """From training and new rows, passed unchanged to a classifier; None is boosting."""
         is_new, balance = np.repeat([0, 1], [len(X), len(target)]), len(X) / len(target)
         if classifier is not None:
             view, rows, fresh = None, stack_rows(X, target), clone(classifier)
         else:
             view = Features().fit(X)
             rows = np.vstack([view.transform(X), view.transform(target)])
-            # Few and small trees, stopped where held-out rows gain nothing: without a shift, w is
-            # even. Stopped only where some of each kind can be held out.
+            # Few, small trees, stopped when held-out rows gain nothing: without a shift, w is
+            # constant. Early stopping needs enough rows of each kind to hold some out.
             fresh = HistGradientBoostingClassifier(
                 learning_rate=0.05,
                 max_iter=200,
@@ -385,18 +383,18 @@ class Drawn(Kernel):
         u2 = np.empty((len(mine), len(held) + 1))
         u2[:, :-1] = cdist(mine + h * noise, held, "sqeuclidean") / h**2
         u2[:, -1] = np.einsum("ij,ij->i", noise, noise)
-        # A gaussian's weights are relative to the row's largest: in many dimensions all underflow.
+        # Gaussian weights are relative to the row's largest: else all underflow in many dimensions.
         weights = KERNELS[kernel](u2)
         return weights[:, :-1], weights[:, -1]
 
 
-#: Of each coordinate, for a draw.
+#: Bits of each coordinate that a draw depends on.
 _KEPT_BITS = 30
 _HALF = np.uint64(32)
 
 
-#: Kernels from which one can draw: seed and points (n, k) -> a draw with density proportional to
-#: K(|u|) for each, (n, k). Gaussian: N(0, I). Boxcar: uniform in the unit ball, radius^k being
+#: Kernels that can be sampled: seed and points (n, k) -> a draw with density proportional to
+#: K(|u|) for each, (n, k). Gaussian: N(0, I). Boxcar: uniform in the unit ball, so radius^k is
 #: uniform. Epanechnikov: a uniform direction, and a squared radius with the law Beta(k / 2, 2).
 #: A draw is a hash of (seed, row): the same row gets the same one, alone or in a batch.
 DRAWS: dict[str, Callable[[int, Array], Array]] = {
@@ -418,12 +416,12 @@ def _in_ball(seed: int, points: Array, radius: Callable[[Array, int], Array]) ->
 
 
 def _uniforms(seed: int, points: Array, count: int) -> Array:
-    """So many numbers inside (0, 1) for each point, a hash of the seed and the point."""
-    # A model's last bits depend on how many rows it is asked at once; the draw must not.
+    """``count`` numbers inside (0, 1) for each point, a hash of the seed and the point."""
+    # A model's last bits depend on how many rows it predicts at once; the draw must not.
     mantissa, exponent = np.frexp(points)
     coarse = np.ldexp(np.rint(np.ldexp(mantissa, _KEPT_BITS)), exponent - _KEPT_BITS)
     keys = row_hashes(coarse, np.full(len(points), float(seed)))
-    # Halves of 32 bits: a hash reads numbers as floats, which would round 64.
+    # Halves of 32 bits: a hash reads numbers as floats, which would round 64 bits.
     halves = np.column_stack([keys >> _HALF, keys & np.uint64(2**32 - 1)])
     places = (np.full(len(points), float(place)) for place in range(count))
     bits = np.column_stack([row_hashes(halves, place) for place in places])
@@ -434,12 +432,12 @@ def _uniforms(seed: int, points: Array, count: int) -> Array:
 
 
 class LocalRanks(Kernel):
-    """LCP (Guan): a score v at x is accepted while few calibration rows have a smaller local rank.
+    """LCP (Guan): a score v at x is accepted if few calibration rows have a smaller local rank.
 
-    Every row i, calibration or new, has a law of its own: the scores of all n + 1 rows, weighted by
+    Every row i, calibration or new, has its own law: the scores of all n + 1 rows, weighted by
     H(X_i, .). The local rank of i is the mass of its law strictly below its own score. A score v of
-    the new row x is accepted while fewer than (1 - alpha)(n + 1) calibration rows have a smaller
-    local rank than v has at x. The n + 1 ranks are exchangeable whatever H is, hence the coverage.
+    the new row x is accepted if fewer than (1 - alpha)(n + 1) calibration rows have a smaller
+    local rank than v has at x. The n + 1 ranks are exchangeable for any H, hence the coverage.
 
     No search over v is needed. Let V_1 <= .. <= V_n < V_{n+1} = inf, with l(k) of them below V_k::
 
@@ -451,20 +449,20 @@ class LocalRanks(Kernel):
                                                     rank of v between the score before V_k and V_k
         v up to V_k    #{i <= l(k) : t2_i < T_k} + #{i > l(k) : t1_i < T_k} rows are below
 
-    As v grows T_k grows and t1 drops to t2, row by row: the count never falls, and the largest k
-    that is accepted is found by bisection. The threshold is V_k; the interval is closed, as the
-    hull of what is accepted.
+    As v grows, T_k grows and t1 drops to t2, row by row: the count never falls, and the largest
+    accepted k is found by bisection. The threshold is V_k; the interval is closed, the hull of what
+    is accepted.
 
-    Equal ranks must not count as smaller, and which of two equal sums comes out larger is chance. A
+    Equal ranks must not count as smaller, but rounding can make either of two equal sums larger. A
     sum of n non-negative numbers, divided by another, is off by a factor within 1 +- (n + 2) eps.
-    So a row is counted only if t < (1 - g) T - tiny with g = (2 n + 16) eps (and the least normal
-    number for masses that underflow): then its rank is smaller in exact arithmetic too. Sets can
-    only be too large; H = 1 gives exactly the conformal quantile.
+    So a row is counted only if t < (1 - g) T - tiny with g = (2 n + 16) eps (and tiny the smallest
+    normal number, for masses that underflow): then its rank is smaller in exact arithmetic too.
+    Sets can only be too large; H = 1 gives exactly the conformal quantile.
     """
 
     def keep(self, rows: Rows, V: Array) -> _Ranks:
         """The rows in the order of their scores, with their sums."""
-        # Sums are rounded: the order of rows with the same score must be one of their own.
+        # Sums are rounded: rows with equal scores need an order that depends on the rows alone.
         order = canonical_order(rows, V[:, 0])
         return _rank_locally(self.localizer_.weigh, self.view_(rows)[order], V[order, 0])
 
@@ -489,7 +487,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class _Ranks:
-    """Calibration rows, ready to answer thresholds at any level; made by `_rank_locally`."""
+    """Calibration rows, prepared for thresholds at any level; made by `_rank_locally`."""
 
     #: What the kernel needs of each row, in the order of scores.
     rows: Any
@@ -505,8 +503,8 @@ class _Ranks:
         return len(self.total)
 
     def thresholds(self, kernel: _Kernel, rows: Any, levels: Array, *, symmetric: bool) -> Array:
-        """Largest accepted score at each of m rows: levels (L,) -> (m, L); +inf where all are."""
-        # A level so low that its rank is 0 is answered by the smallest score, as by cq.
+        """Largest accepted score at each of m rows: levels (L,) -> (m, L); +inf if all are."""
+        # A level so low that its rank is 0 gets the smallest score, as in cq.
         most = np.array([max(1, conformal_rank(self.n, level)) - 1 for level in levels])
         accepted = np.empty((len(rows), len(levels)), dtype=np.int64)
         shrink = 1.0 - (2 * self.n + 16) * np.finfo(np.float64).eps
@@ -528,7 +526,7 @@ class _Ranks:
         out = np.empty((len(mass), len(most)), dtype=np.int64)
         for l, allowed in enumerate(most):
             low, high = np.zeros(len(mass), dtype=np.int64), np.full(len(mass), self.n + 1)
-            # All rows of the chunk need the same number of steps, up to one, which is idle.
+            # All rows of the chunk need the same number of steps, up to one idle step.
             while (high - low > 1).any():
                 k = (low + high) // 2
                 start = self.below[k]
@@ -555,18 +553,18 @@ def _running_sums(weights: Array) -> Array:
     return np.cumsum(np.pad(weights, ((0, 0), (1, 0))), axis=1)
 
 
-# ---- bandwidths for methods that weigh calibration rows -----------------------------------------
+# ---- bandwidths for methods that weight calibration rows ----------------------------------------
 
-# h is found to within this share of itself.
+# Relative precision of h.
 _PRECISION = 1e-4
 # exp(-u^2 / 2) is 0 in float64 at this u.
 _NOTHING = 40.0
-#: Most rows that stand for calibration rows, and most that are asked.
+#: Most rows that stand in for calibration rows, and most query rows.
 _CALIBRATION, _QUERIES = 1_000, 300
-#: Reference rows for each that stands for a calibration row, as a default split leaves them: the
-#: fewer calibration rows, the more thresholds are infinite.
+#: Reference rows per stand-in for a calibration row, as in a default split: the fewer calibration
+#: rows, the more thresholds are infinite.
 _REFERENCES_EACH = 3
-#: Rows that all splits together look at, about, and the most splits.
+#: Approximate number of rows used by all splits together, and the most splits.
 _TRIAL_ROWS, _MOST_TRIALS = 2_000, 8
 #: Bandwidths tried.
 _CANDIDATES = 20
@@ -574,18 +572,18 @@ _CANDIDATES = 20
 
 @dataclass(eq=False, repr=False)
 class EffectiveSize(BaseEstimator):
-    """h at which a row has on average so many effective neighbours: n / ||W||_F^2 - 1 = target.
+    """h at which the mean number of effective neighbours is the target: n / ||W||_F^2 - 1 = target.
 
     W is the kernel matrix K(|X_i - X_j| / h) of the reference rows, or of a sample of 2,000 of
     them, with rows that sum to one (Hore and Barber, arXiv:2310.07850). The left side is 0 for
-    h -> 0 and n - 1 for h -> inf. Of a kernel with steps, h is where the target is passed; infinite
-    where fewer rows than the target are there. Calibration rows have as many effective ones as the
-    target when they are as many as the rows in W, else in proportion.
+    h -> 0 and n - 1 for h -> inf. For a kernel with jumps, h is where the target is passed; if
+    there are fewer rows than the target, h is infinite. The effective number of calibration rows
+    is the target if there are as many of them as rows in W, and proportional otherwise.
 
     Parameters
     ----------
     target : float, default=50.0
-        Effective neighbours.
+        Mean number of effective neighbours.
 
     Examples
     --------
@@ -600,13 +598,13 @@ class EffectiveSize(BaseEstimator):
     target: float = 50.0
 
     def choose(self, problem: Problem) -> float:
-        """The bandwidth, by Brent's kind of bisection on a logarithmic scale."""
+        """The bandwidth, by Brent's method on a logarithmic scale."""
         if not isinstance(self.target, Real) or not self.target > 0:
             raise ValueError(f"got target={self.target!r}; expected a positive number.")
         points = problem.sample().points
         squared = cdist(points, points, "sqeuclidean")
         apart = np.sqrt(squared[squared > 0])
-        # An h that reaches no row but those that coincide, and one that weighs all alike.
+        # An h that reaches only coinciding rows, and one that weights all equally.
         narrow = float(apart.min()) / _NOTHING if len(apart) else 1.0
         wide = float(apart.max()) * FLAT if len(apart) else 1.0
         if _neighbours(problem.kernel, squared, wide) < self.target:
@@ -630,15 +628,15 @@ def _neighbours(kernel: str, squared: Array, bandwidth: float) -> float:
 
 @dataclass(eq=False, repr=False)
 class FiniteThresholds(BaseEstimator):
-    """h with the smallest thresholds of localized conformal prediction, of those seldom infinite.
+    """h with the smallest thresholds of localized conformal prediction among those seldom infinite.
 
         minimise   mean finite threshold
         subject to share of infinite thresholds <= (1 - level) / 2
 
-    over 20 bandwidths in equal ratios, from twice the largest of the pairwise
-    distances to their 1 % quantile, until the condition fails; the widest stands where it fails at
-    once. A third of the reference rows (1,000 at most) stand for calibration rows, others (300 at
-    most) are asked; with few rows over several splits, since one would be chance.
+    over 20 bandwidths in a geometric sequence, from twice the largest of the pairwise
+    distances to their 1 % quantile, until the condition fails; if it fails at once, the widest is
+    used. A third of the reference rows (1,000 at most) stand in for calibration rows, others (300
+    at most) for new rows; with few rows, over several splits, since one would be too noisy.
 
     Parameters
     ----------
@@ -654,7 +652,7 @@ class FiniteThresholds(BaseEstimator):
     level: float = 0.9
 
     def choose(self, problem: Problem) -> float:
-        """The candidate of the smallest objective."""
+        """The candidate with the smallest objective."""
         if not 0.0 < self.level < 1.0:
             raise ValueError(f"got level={self.level!r}; expected a number inside (0, 1).")
         ends = (2.0 * problem.distance_quantile(1.0), problem.distance_quantile(0.01))
@@ -666,7 +664,7 @@ class FiniteThresholds(BaseEstimator):
         objectives: list[float] = []
         for h in candidates:
             share, objective = np.mean([trial(float(h)) for trial in trials], axis=0)
-            # Narrower ones have more of them still.
+            # Narrower ones have an even larger share.
             if share > (1.0 - self.level) / 2.0:
                 break
             objectives.append(objective)
@@ -676,7 +674,7 @@ class FiniteThresholds(BaseEstimator):
 def _make_trial(
     problem: Problem, level: float, number: int
 ) -> Callable[[float], tuple[float, float]]:
-    """h -> share of infinite thresholds, and the mean of the finite ones, on rows drawn."""
+    """h -> share of infinite thresholds, and the mean of the finite ones, on sampled rows."""
     rng, n = np.random.default_rng([problem.seed, number]), len(problem.v)
     n_calibration = min(_CALIBRATION, max(1, n // _REFERENCES_EACH))
     looked_at = rng.permutation(n)[: min(n_calibration + _QUERIES, n)]

@@ -6,10 +6,10 @@ and threshold theta it has the interval [l_k(x, theta), u_k(x, theta)], which gr
     upper end = the r-th smallest of {u_{k(i)}(x, p_i)},  r = ceil((1 - alpha)(n + 1)), +inf if > n,
     lower end = the mirror image: minus the r-th smallest of {-l_{k(i)}(x, p_i)}.
 
-Within a fold both ends are monotone in p_i: its scores are sorted once, and each end is an order
-statistic of K sorted lists. `order_statistic` finds it without writing the lists out. A pass asks
-each list for at most `_PROBES` numbers, and leaves of the n candidates at most 2 n / _PROBES + K.
-Folds of up to `_PROBES` rows take one pass: then every model and every law is asked once per row.
+Within a fold, both ends are monotone in p_i: its scores are sorted once, and each end is an order
+statistic of K sorted lists. `order_statistic` finds it without computing the whole lists. A pass
+reads at most `_PROBES` numbers of each list, and leaves at most 2 n / _PROBES + K of n candidates.
+Folds of up to `_PROBES` rows take one pass: then every model and every law is used once per row.
 
 References: Barber, Candes, Ramdas and Tibshirani, Annals of Statistics 49 (2021); as nested sets,
 for any score, Gupta, Kuchibhotla and Ramdas, Pattern Recognition 127 (2022); out of bag, Kim, Xu
@@ -32,9 +32,9 @@ from localconformal.quantiles import Array, conformal_rank, round_up
 from localconformal.rows import Index, Rows, few_threads, take_params
 from localconformal.scores import AbsoluteScore, ResidualScore
 
-#: Numbers of a list that one pass asks for, and numbers held at once by all lists and rows.
+#: Numbers of a list that one pass reads, and numbers held at once by all lists and rows.
 _PROBES, _HELD = 256, 2**20
-#: -1 for lower ends: outward is up for both.
+#: Factor that makes outward positive for both ends: -1 for lower ends.
 _OUTWARD = np.array([-1.0, 1.0])[:, None]
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor)
 
@@ -44,8 +44,8 @@ def order_statistic(
 ) -> Array:
     """The number of each rank, from 1, among K sorted lists: ranks (m, e) -> (m, e).
 
-    ``ask(k, index)`` has the numbers at places ``index`` (m, e, M) of list k, of ``sizes[k]``
-    numbers. Ranks above the sum of sizes are +inf.
+    ``ask(k, index)`` returns the numbers at places ``index`` (m, e, M) of list k, which has
+    ``sizes[k]`` numbers. Ranks above the sum of sizes give +inf.
 
     >>> lists = np.array([1.0, 4.0, 9.0]), np.array([2.0, 3.0])
     >>> order_statistic(lambda k, index: lists[k][index], [3, 2], np.array([[1, 4, 6]]))
@@ -57,10 +57,10 @@ def order_statistic(
     floor, ceiling = np.full(shape, -np.inf), np.full(shape, np.inf)
     while True:
         left = stop - first
-        # Lists so short that blocks of one number may be all that is left are written out.
+        # Short lists, which blocks would hardly shrink, are read in full.
         most = max(int(left.max()), 1)
         M = most if most <= 4 * K else min(most, _PROBES)
-        # Each list in M blocks, known by their last numbers; a block lies above the one before it.
+        # Each list in M blocks, of which the last numbers are read; blocks are in ascending order.
         edges = first[..., None] + left[..., None] * np.arange(M + 1) // M
         size = np.diff(edges)
         last = np.stack([ask(k, np.maximum(edges[k, ..., 1:] - 1, 0)) for k in range(K)])
@@ -72,9 +72,9 @@ def order_statistic(
             return np.clip(np.where(ranks < 1, floor, found), floor, ceiling)
         below = np.broadcast_to(floor[..., None], (*left.shape, 1))
         start = np.concatenate([below, last[..., :-1]], axis=-1)
-        # Blocks that end by the ceiling hold at least ``rank`` numbers; those that start below the
-        # floor hold fewer. What lies at or beyond either is dropped; where numbers equal to the
-        # answer were among that, it is the floor or the ceiling itself.
+        # Blocks that end at or below the ceiling hold at least ``rank`` numbers; those that start
+        # below the floor hold fewer. Numbers at or beyond either are dropped; if the answer is
+        # among them, it is the floor or the ceiling itself.
         reached = [_reached(values, size, ranks) for values in (start, last)]
         floor, ceiling = (np.clip(value, floor, ceiling) for value in reached)
         under = (size * (last <= floor[..., None])).sum(axis=-1)
@@ -93,7 +93,7 @@ def _reached(values: Array, sizes: NDArray[np.intp], ranks: NDArray[np.intp]) ->
     values, sizes = _beside(values), _beside(sizes)
     order = np.argsort(values, axis=-1)
     held = np.cumsum(np.take_along_axis(sizes, order, axis=-1), axis=-1)
-    # With one more number at +inf, for ranks beyond them all.
+    # Padded with +inf, for ranks beyond all numbers.
     place = (held < ranks[..., None]).sum(axis=-1, keepdims=True)
     padded = np.append(np.take_along_axis(values, order, -1), np.full((*ranks.shape, 1), np.inf), 2)
     return np.take_along_axis(padded, place, axis=-1)[..., 0]
@@ -103,7 +103,7 @@ def _reached(values: Array, sizes: NDArray[np.intp], ranks: NDArray[np.intp]) ->
 
 
 def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
-    """(other rows, fold) of each fold; every row of 0..n-1 is in one of them.
+    """(other rows, fold) for each fold; every row of 0..n-1 is in exactly one fold.
 
     >>> [fold.tolist() for _, fold in folds_of("loo", 3, 0, np.zeros(3))]
     [[0], [1], [2]]
@@ -113,7 +113,7 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
     if isinstance(cv, int | np.integer):
         if not 2 <= cv <= n:
             raise ValueError(
-                f"got cv={cv} and n_samples={n}; expected from 2 folds to one per row."
+                f"got cv={cv} and n_samples={n}; expected at least 2 folds and at most one per row."
             )
         cv = KFold(int(cv), shuffle=True, random_state=seed)
     folds = [tuple(map(np.asarray, fold)) for fold in check_cv(cv).split(np.empty((n, 1)), y)]
@@ -121,8 +121,8 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
     apart = all(len(rest) and not np.isin(rest, fold).any() for rest, fold in folds)
     if not apart or not np.array_equal(np.sort(held), np.arange(n)):
         raise ValueError(
-            f"got cv={cv!r}, whose {len(folds)} parts hold out {len(held)} rows of {n}; expected "
-            "folds that hold out every row once and train on others, such as those of KFold."
+            f"got cv={cv!r}, whose {len(folds)} folds hold out {len(held)} of {n} rows; expected "
+            "folds that hold out every row once and train on the others, such as KFold."
         )
     return folds  # type: ignore[return-value]
 
@@ -131,7 +131,7 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
 class CrossCalibration:
     """Rows of K folds, each scored by parts that have not seen the fold.
 
-    ``parts`` are those of all rows, which say what kind of scores there are.
+    ``parts`` are fitted to all rows, and define the kind of scores.
     """
 
     parts: Parts
@@ -156,12 +156,12 @@ class CrossCalibration:
 
     @property
     def lost(self) -> float:
-        """By how much the proven level may lie below 1 - 2 alpha, for folds of one size."""
+        """How far the proven level may lie below 1 - 2 alpha, for folds of equal size."""
         n, K = self.n, len(self.folds)
         return min(2.0 * (1.0 - 1.0 / K) / (n / K + 1.0), (1.0 - K / n) / (K + 1.0))
 
     def theta(self, levels: Array) -> Array:
-        """theta* (S, L) of the scores of all folds together, where one number must do."""
+        """theta* (S, L) of the scores of all folds together, for uses that need one number."""
         scores = np.concatenate([fold.scores(levels) for fold in self.folds])
         return self.parts.sides.theta(scores, levels)
 
@@ -186,7 +186,7 @@ class CrossCalibration:
             if known:
                 return np.take_along_axis(known[k], index, axis=2)
             M = index.shape[2]
-            # Each end has places of its own, and all ends are asked for at once.
+            # Each end has its own places, and all ends are computed at once.
             both = np.moveaxis(thetas[k][:, np.concatenate([*np.moveaxis(index, 1, 0)], 1)], 0, 1)
             found = _ends(placed[k], both, level)
             return np.stack([found[:, 0, :M], found[:, 1, M:]], axis=1)
@@ -221,10 +221,10 @@ def _ends(placed: Placed, theta: Array, level: Array) -> Array:
 
 @dataclass(frozen=True)
 class OutOfBag:
-    """Rows of a bagged model, each scored by the members that were not grown on it (J+aB).
+    """Rows of a bagged model, each scored by the members that were not trained on it (J+aB).
 
     Row i has the point mu_i(x), the mean of these members, and the ends mu_i(x) -+ V_i: V (n, S)
-    are its scores, ``share`` (T, n) what each of T members counts in mu_i.
+    are its scores, ``share`` (T, n) the weight of each of T members in mu_i.
     """
 
     parts: Parts
@@ -235,7 +235,7 @@ class OutOfBag:
 
     @classmethod
     def of(cls, parts: Parts, task: Task) -> OutOfBag:
-        """From the model that all rows trained."""
+        """From the model trained on all rows."""
         score, n = parts.score, len(task.y)
         model = getattr(score, "model_", None)
         plain = parts.adjustment is None and type(score) in (ResidualScore, AbsoluteScore)
@@ -244,7 +244,7 @@ class OutOfBag:
                 f"got cv='oob' with {type(model or score).__name__} and {type(score).__name__}"
                 f"{'' if parts.adjustment is None else ' with a law'}; expected a bootstrapped "
                 "forest or BaggingRegressor, 'residual' or 'absolute', and no law (SplitConformal"
-                "Regressor, or adjustment='plain'): choose cv=10 for everything else."
+                "Regressor, or adjustment='plain'): use cv=10 for everything else."
             )
         out = np.ones((len(model.estimators_), n))
         for member, bag in zip(out, model.estimators_samples_, strict=True):
@@ -252,7 +252,7 @@ class OutOfBag:
         if not (count := out.sum(axis=0)).all():
             raise ValueError(
                 f"{np.count_nonzero(count == 0)} of {n} rows are in the bags of all {len(out)} "
-                "members, so that none is left to score them; use more, such as n_estimators=200."
+                "members, so none is left to score them; use more, such as n_estimators=200."
             )
         share = out / count
         point = np.einsum("it,ti->i", _members(model, task.rows), share)
@@ -265,7 +265,7 @@ class OutOfBag:
         return len(self.V)
 
     def theta(self, levels: Array) -> Array:
-        """theta* (S, L) of all scores, where one number must do."""
+        """theta* (S, L) of all scores, for uses that need one number."""
         p = np.broadcast_to(self.V[:, :, None], (*self.V.shape, len(levels)))
         return self.parts.sides.theta(p, levels)
 
@@ -276,7 +276,7 @@ class OutOfBag:
         reach = np.broadcast_to(V[:, :, 0].T, (2, self.n))
         ranks = np.stack([_ranks(self.parts, self.n, np.array([t])) for t in levels], axis=1)
         for part, some in rows.parts(max(1, _HELD // self.n)):
-            # Not a matrix product, whose last digit of a row depends on the rows beside it.
+            # Not a matrix product: there, a row's last digit depends on the other rows.
             point = np.einsum("mt,ti->mi", _members(self.parts.score.model_, some), self.share)
             for end, sign in enumerate(_OUTWARD[:, 0]):
                 ends = np.sort(round_up(sign * point, reach[end]), axis=1)
@@ -289,8 +289,8 @@ class OutOfBag:
 
 
 def _members(model: Any, rows: Rows) -> Array:
-    """What each of T members of a bagged model says of rows: (m, T)."""
-    # As numbers, and in their columns: members know neither names nor the others' features.
+    """Predictions of each of T members of a bagged model: (m, T)."""
+    # As numbers, and in their columns: members know neither names nor each other's features.
     X = np.asarray(rows.X, dtype=np.float64)
     columns = getattr(model, "estimators_features_", None) or [slice(None)] * len(model.estimators_)
     with few_threads(X, predicts=True):

@@ -1,7 +1,7 @@
-"""Synthetic data whose conditional quantiles are known, so that intervals have an ideal.
+"""Synthetic data with known conditional quantiles, and so known ideal intervals.
 
-Those of the SLCP paper are here, and those of Izbicki et al. that it borrows. ``sim1`` to ``sim3``
-are what the authors' code draws. The paper prints other formulas, and calls the standard normal
+They are the simulations of the SLCP paper, including those it takes from Izbicki et al. ``sim1`` to
+``sim3`` follow the authors' code. The paper prints other formulas, and calls the standard normal
 noise "a random variable that generates either 0 or 1": ``sim1_printed`` to ``sim3_printed`` are the
 printed formulas with normal noise.
 """
@@ -26,9 +26,9 @@ __all__ = ["SIMULATIONS", "Simulation", "load_simulation", "shifted_simulation"]
 _Features = Callable[[np.random.Generator, int], Array]
 #: X (n, d) -> (n,)
 _Curve = Callable[[Array], Array]
-#: Standard deviations stay above this: at one point of x the noise of some simulations vanishes.
+#: Lower limit of standard deviations: at one point of x, the noise of some simulations vanishes.
 _TINY = 1e-12
-#: Halvings of a bracket: to the last digits of a float, or nearly so.
+#: Bisections of a bracket: nearly to the last digits of a float.
 _HALVINGS = 60
 
 
@@ -47,7 +47,7 @@ class _Mixture(NamedTuple):
         return np.asarray((self.shares * ndtr(z)).sum(axis=1))
 
     def quantile(self, level: float) -> Array:
-        """Found by halving a bracket that holds the quantile of every part."""
+        """By bisection, from a bracket that contains the quantiles of all parts."""
         edges = self.means + self.deviations * ndtri(level)
         low, high = edges.min(axis=1), edges.max(axis=1)
         for _ in range(_HALVINGS if edges.shape[1] > 1 else 0):
@@ -58,7 +58,7 @@ class _Mixture(NamedTuple):
 
 
 class _ShiftedGamma(NamedTuple):
-    """At each row a start (n,), plus Gamma noise whose shape and rate (n,) are equal: mean 1."""
+    """At each row a start (n,), plus Gamma noise with equal shape and rate (n,), so mean 1."""
 
     start: Array
     shape: Array
@@ -114,12 +114,12 @@ class Simulation:
         return self.given(np.asarray(X, dtype=np.float64)).cdf(np.asarray(y, dtype=np.float64))
 
     def coverage(self, X: ArrayLike, intervals: ArrayLike) -> Array:
-        """P(lower <= Y <= upper | x) of intervals (n, 2): (n,). Responses are continuous here."""
+        """P(lower <= Y <= upper | x) of intervals (n, 2): (n,). Responses are continuous."""
         bounds = np.asarray(intervals, dtype=np.float64)
         return np.maximum(self.cdf(X, bounds[:, 1]) - self.cdf(X, bounds[:, 0]), 0.0)
 
     def quantile(self, X: ArrayLike, levels: ArrayLike) -> Array:
-        """Quantiles of y given x: (n, L). Levels alpha/2, 1 - alpha/2 are the ideal interval."""
+        """Quantiles of y given x: (n, L). Levels alpha/2, 1 - alpha/2 give the ideal interval."""
         law = self.given(np.asarray(X, dtype=np.float64))
         return np.column_stack([law.quantile(float(level)) for level in np.atleast_1d(levels)])
 
@@ -141,11 +141,11 @@ def uniform_features(low: float, high: float, d: int = 1) -> _Features:
     return lambda rng, n: rng.uniform(low, high, size=(n, d))
 
 
-#: Values of the Poisson part that are told apart; its mean is 1.1 at most.
+#: Values of the Poisson part that are distinguished; its mean is at most 1.1.
 _COUNTS = np.arange(12)
 #: Share and size of the outliers of the third simulation.
 _OUTLIERS, _OUTLIER_SIZE = 0.01, 25.0
-#: Features of Izbicki et al., of which the first matters.
+#: Number of features of Izbicki et al., of which only the first matters.
 _D_IZBICKI = 20
 
 
@@ -154,7 +154,7 @@ def _poisson_mean(X: Array) -> Array:
 
 
 def _third_parts(X: Array, printed: bool = False) -> _Mixture:
-    """Poisson counts, plus normal noise that for a share of rows is that of outliers."""
+    """Poisson counts plus normal noise, with a share of rows that are outliers."""
     plain = 0.08 * X[:, 0] + printed
     outlier_mean, outlier = (
         (_OUTLIER_SIZE, plain) if printed else (0.0, np.hypot(plain, _OUTLIER_SIZE))
@@ -171,14 +171,14 @@ def _third_parts(X: Array, printed: bool = False) -> _Mixture:
 
 
 def _draw_third(rng: np.random.Generator, X: Array) -> Array:
-    """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} e', as the authors' code has it."""
+    """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} e', as in the authors' code."""
     e, other = rng.standard_normal((2, len(X)))
     outlier = rng.uniform(size=len(X)) < _OUTLIERS
     return rng.poisson(_poisson_mean(X)) + 0.08 * X[:, 0] * e + _OUTLIER_SIZE * outlier * other
 
 
 def _draw_third_printed(rng: np.random.Generator, X: Array) -> Array:
-    """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} + e, as the paper prints it."""
+    """Pois(sin^2 x + 0.1) + 0.08 x e + 25 1{U < 0.01} + e, as printed in the paper."""
     e, outlier = rng.standard_normal(len(X)), rng.uniform(size=len(X)) < _OUTLIERS
     return rng.poisson(_poisson_mean(X)) + (0.08 * X[:, 0] + 1.0) * e + _OUTLIER_SIZE * outlier
 
@@ -233,7 +233,7 @@ SIMULATIONS: dict[str, Simulation] = {
             mean=lambda x: x,
             deviation=lambda x: np.abs(x) / (1.0 + np.abs(x)),
         ),
-        # The experiments of Izbicki et al. have |x1|; a sister repository of theirs 1 + |x1|.
+        # The experiments of Izbicki et al. use |x1|; another repository of theirs uses 1 + |x1|.
         _along("heteroscedastic", _cube, lambda x: x, np.abs),
         _along("heteroscedastic_plus_one", _cube, lambda x: x, lambda x: 1.0 + np.abs(x)),
         _along("homoscedastic", _cube, lambda x: x, np.ones_like),
@@ -251,7 +251,7 @@ def load_simulation(name: str) -> Simulation:
 
 
 def shifted_simulation(a: float) -> Simulation:
-    """``covariate_shift`` as test rows see it: the same law of y given x, X = -1 + 2 Beta(a, a).
+    """Test rows of ``covariate_shift``: the same law of y given x, and X = -1 + 2 Beta(a, a).
 
     Training rows come from ``load_simulation("covariate_shift")``, whose X is uniform on
     [-1, 1]: a = 1 is no shift. The paper plots 1 - a as the degree of shift.
@@ -263,7 +263,7 @@ def shifted_simulation(a: float) -> Simulation:
     True
     """
     if not 0.0 < a <= 1.0:
-        raise ValueError(f"a is {a!r}; expected a number in (0, 1], 1 for no shift.")
+        raise ValueError(f"got a={a!r}; expected a number in (0, 1], 1 for no shift.")
     return replace(
         SIMULATIONS["covariate_shift"],
         draw_features=lambda rng, n: -1.0 + 2.0 * rng.beta(a, a, size=(n, 1)),

@@ -1,7 +1,7 @@
-"""What ``estimator=None`` stands for: gradient boosting that takes any table.
+"""The model of ``estimator=None``: gradient boosting that takes any table.
 
-Arrays go to `HistGradientBoostingRegressor` as they are. Of a frame it gets numbers: times in
-seconds, labels as categories of its own. Missing values stay missing, which it takes.
+Arrays are passed to `HistGradientBoostingRegressor` unchanged. Frames become numbers: times in
+seconds, labels as codes of categories. Missing values stay missing, which it handles.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from localconformal.columns import EMPTY, LABEL, split_columns
 from localconformal.quantiles import Array
 from localconformal.rows import is_frame
 
-#: Codes of a column of labels: as many as gradient boosting takes.
+#: Most codes of a column of labels: as many as gradient boosting accepts.
 _MOST_CODES = 255
 
 
 class TableCodes(BaseEstimator):
-    """Frames as numbers: numbers and times first, then the codes of labels; arrays as they are.
+    """Frames as numbers: numbers and times first, then codes of labels; arrays stay unchanged.
 
-    The most frequent labels have a code each, the rarer ones of training rows share the last;
-    labels that training rows do not have are missing.
+    Each of the most frequent labels has its own code, rarer labels of training rows share the last;
+    labels that training rows do not have count as missing.
 
     >>> import pandas as pd
     >>> codes = TableCodes().fit(pd.DataFrame({"city": ["a", "b", "b"], "size": [1, 2, 3]}))
@@ -53,7 +53,7 @@ class TableCodes(BaseEstimator):
         if self.kinds_ is None:
             return X
         numbers, labels, _ = split_columns(X, self.kinds_)
-        # Boosting has no use for a column without any number, and refuses it.
+        # Boosting rejects a column without any number.
         numbers[:, [kind == EMPTY for kind in self.kinds_ if kind != LABEL]] = 0.0
         columns = [
             [codes.get(label, np.nan) for label in column]
@@ -63,7 +63,7 @@ class TableCodes(BaseEstimator):
 
 
 def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
-    """Label -> code, the most frequent first; of those that are as frequent by the label."""
+    """Label -> code, the most frequent first; ties in the order of labels."""
     counts = Counter(label for label in labels if label is not None)
     ordered = sorted(counts, key=lambda label: (-counts[label], label))
     return {label: float(min(code, _MOST_CODES - 1)) for code, label in enumerate(ordered)}
@@ -71,9 +71,9 @@ def _codes_of(labels: NDArray[Any]) -> dict[str, float]:
 
 @dataclass(eq=False, repr=False)
 class TableBoostingRegressor(RegressorMixin, BaseEstimator):
-    """HistGradientBoostingRegressor for frames with labels, times and missing values too.
+    """HistGradientBoostingRegressor, also for frames with labels, times and missing values.
 
-    Its parameters are passed on; ``regressor_`` is the fitted Pipeline, `TableCodes` first.
+    Its parameters are passed on; ``regressor_`` is the fitted Pipeline, with `TableCodes` first.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class TableBoostingRegressor(RegressorMixin, BaseEstimator):
     ) -> TableBoostingRegressor:
         """Learn how to read X, and fit the trees."""
         codes = TableCodes().fit(X)
-        # Codes stand behind all numbers.
+        # Codes come after all numbers.
         mask = np.sort([kind == LABEL for kind in codes.kinds_ or []]).astype(bool)
         boosting = HistGradientBoostingRegressor(
             loss=self.loss,
@@ -113,7 +113,7 @@ class TableBoostingRegressor(RegressorMixin, BaseEstimator):
         return np.asarray(self.regressor_.predict(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Missing values are welcome."""
+        """Missing values are allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

@@ -2,12 +2,12 @@
 
     law F -> masses of bins -> f(v | x) -> rank r(x, bin) -> theta* -> kept bins -> region
 
-At each x every bin of a common grid gets a rank, a function of x and of training rows. A row (x, y)
-has the rank of the bin that holds V(x, y): the lower of two on a common edge. Bins rank 1 at most,
-and a score outside the grid 1 + its distance from it, in units that training scores fix. The scores
-accepted at theta are those in the closed bins with r(x, bin) <= theta; from theta = 1 on, the whole
-grid and theta - 1 units more on both sides. So y lies in it exactly when the rank of (x, y) is at
-most theta. A method is its ranks.
+At each x, every bin of a common grid gets a rank, a function of x and of training rows. A row
+(x, y) has the rank of the bin that contains V(x, y): the lower of the two on a common edge. Bins
+have ranks of at most 1, and a score outside the grid 1 + its distance from it, in a unit set by
+training scores. The scores accepted at theta are those in the closed bins with r(x, bin) <= theta;
+from theta = 1 on, the whole grid and theta - 1 units more on both sides. So y lies in the region
+exactly when the rank of (x, y) is at most theta. A method is defined by its ranks.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from localconformal.rows import Reference, Rows
 _BINS = 400
 #: The grid reaches beyond the reference scores by this share of their range, on each side.
 _MARGIN = 0.1
-#: Scores that differ by less than this share of their size differ by rounding alone.
+#: Scores that differ by less than this share of their size differ only by rounding.
 _ROUNDING = 1e-9
 #: The smoothing is chosen on a third of the reference rows, by fits to the others.
 _N_FOLDS = 3
-#: Reference rows below which nothing can be chosen, and as many as that needs.
+#: Fewest reference rows for which the smoothing is chosen, and the most that are used.
 _FEWEST, _MOST = 20, 6_000
-#: Share of the mass that is spread over all bins, so that also those are ranked where the
-#: estimate is zero, and scores there do not make every region infinite.
+#: Share of the mass that is spread over all bins, so that bins where the estimate is zero are
+#: ranked too, and scores there do not make every region infinite.
 _EVERYWHERE = 0.01
-#: Standard deviations of the smoothing to choose from, in bins; and where rows are too few.
+#: Candidate standard deviations of the smoothing, in bins; and the one for too few rows.
 _BANDWIDTHS = (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0)
 _FOR_FEW_ROWS = 16.0
-#: The rank at the ends of the grid, from where on distance counts.
+#: The rank at the ends of the grid, beyond which distance counts.
 _AT_THE_ENDS = 1.0
-#: Levels at which profiles are compared, and training rows whose profiles are clustered at most.
+#: Levels at which profiles are compared, and the most training rows whose profiles are clustered.
 _LEVELS, _CLUSTERED = 500, 2_000
-#: Training rows for each cell of the default partition: with a quarter of all rows held out, 100
-#: calibration rows. And its cells, at most.
+#: Training rows per cell of the default partition (100 calibration rows, with a quarter of all rows
+#: held out), and its most cells.
 _ROWS_PER_CELL, _MOST_CELLS = 300, 30
 
 
@@ -60,9 +60,9 @@ _ROWS_PER_CELL, _MOST_CELLS = 300, 30
 class _Grid:
     """Bins of equal width in u = arcsinh((v - centre) / unit).
 
-    The unit is the range of the middle 90 % of the scores. Within it u is about linear in v and
-    the bins are of about equal width; far out their widths grow in proportion to the distance, so
-    that a few wild scores do not leave the others in one bin. Its ends, low and high, are in u.
+    The unit is the range of the middle 90 % of the scores. Within it, u is nearly linear in v and
+    the bins have nearly equal width; far out their widths grow in proportion to the distance, so
+    that a few outliers do not leave the other scores in one bin. The ends, low and high, are in u.
     """
 
     centre: float
@@ -74,8 +74,8 @@ class _Grid:
     def around(cls, v: Array, y: Array) -> _Grid:
         """A grid for reference scores v (n,) of responses y (n,).
 
-        Equal scores get bins as narrow as rounding allows; where all are 0 the responses say
-        what that is.
+        Equal scores get bins as narrow as rounding allows; if all are 0, relative to the
+        responses.
         """
         first, centre, last = map(float, np.quantile(v, [0.05, 0.5, 0.95]))
         size = float(np.max(np.abs(v)) or np.max(np.abs(y)) or 1.0)
@@ -96,7 +96,7 @@ class _Grid:
         return np.diff(self.edges)
 
     def bins(self, v: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The closed bins that hold v (n,): two on a common edge, else twice the same.
+        """The closed bins that contain v (n,): two on a common edge, else the same one twice.
 
         -1 outside the grid.
         """
@@ -113,7 +113,7 @@ class _Grid:
             return np.maximum(np.maximum(edges[0] - v, v - edges[-1]), 0.0) / self.unit
 
     def extended(self, units: Array) -> tuple[Array, Array]:
-        """Ends of the grid with so many units (n,) more on both sides, rounded outward."""
+        """Ends of the grid, extended by this many units (n,) on both sides, rounded outward."""
         with np.errstate(over="ignore"):
             reach = self.unit * units
             return -round_up(reach, -self.edges[0]), round_up(reach, self.edges[-1])
@@ -123,18 +123,18 @@ class _Grid:
 
 
 class _DensityRank(Adjustment):
-    """p = rank of the bin that holds v; a subclass ranks the bins in `ranks`.
+    """p = rank of the bin that contains v; a subclass ranks the bins in `ranks`.
 
     The density is the law's masses on the bins, smoothed over neighbours with the bandwidth, in
-    bins, of least loss at reference rows that the law has not seen. A hundredth of the mass is
-    spread over all bins. What a law has beyond the grid counts for the outermost bins.
+    bins, that has the smallest loss on held-out reference rows. A hundredth of the mass is spread
+    over all bins. Mass beyond the grid is added to the outermost bins.
     """
 
     #: A few arrays of 13 MB each.
     rows_at_a_time = 4_096
 
     def ranks(self, mass: Array) -> Array:
-        """Masses (n, M) -> ranks of the bins (n, M), 1 at most; one of each row has the least."""
+        """Masses (n, M) -> ranks of the bins (n, M), at most 1, with a smallest one in each row."""
         raise NotImplementedError
 
     def fit(self, reference: Reference) -> _DensityRank:
@@ -148,7 +148,7 @@ class _DensityRank(Adjustment):
         return (1.0 - _EVERYWHERE) * smooth + _EVERYWHERE / _BINS
 
     def score(self, V: Array, F: LocalLaws, levels: Array) -> Array:
-        """The rank of v, a bounded number of rows at a time."""
+        """The rank of v, computed for a bounded number of rows at a time."""
         p = np.empty(len(V))
         for start in range(0, len(V), self.rows_at_a_time):
             index = np.arange(start, min(start + self.rows_at_a_time, len(V)))
@@ -160,7 +160,7 @@ class _DensityRank(Adjustment):
         return np.broadcast_to(p[:, None, None], (len(V), *levels.shape))
 
     def threshold(self, theta: Array, F: LocalLaws, levels: Array) -> Array:
-        """Both ends of the hull of what theta accepts, the lower one negated: (n, 2, M)."""
+        """Both ends of the hull of the accepted scores, the lower one negated: (n, 2, M)."""
         hulls = np.stack([region.hull for region in self.regions(theta, F)], axis=2)
         return hulls * np.array([-1.0, 1.0])[:, None]
 
@@ -171,7 +171,7 @@ class _DensityRank(Adjustment):
         return [_kept(ranks, limit, self.grid_) for limit in limits]
 
     def local(self, F: LocalLaws, levels: Array) -> tuple[Array, Array]:
-        """Edges between which the middle bins hold the level: (n,), (n,)."""
+        """Edges of the central bins whose mass is the level: (n,), (n,)."""
         below, edges = np.cumsum(self.masses(F), axis=1), self.grid_.edges
         tail = (1.0 - float(levels[0, 0])) / 2.0
         first, last = (
@@ -183,7 +183,7 @@ class _DensityRank(Adjustment):
 def _law_mass(F: LocalLaw, grid: _Grid, n: int) -> Array:
     """F(edge_k+1 | x) - F(edge_k | x): (n, M)."""
     found = F.cdf(np.tile(grid.edges[1:-1], (n, 1)), "right")
-    # Rounding, and laws from elsewhere, may let F fall.
+    # Rounding, and users' own laws, may make F decrease.
     found = np.maximum.accumulate(np.clip(found, 0.0, 1.0), axis=1)
     return np.diff(found, axis=1, prepend=0.0, append=1.0)
 
@@ -197,7 +197,7 @@ def _smooth(mass: Array, bandwidth: float) -> Array:
 
 
 def _choose_bandwidth(grid: _Grid, reference: Reference) -> float:
-    """The bandwidth with the least loss at held-out reference rows."""
+    """The bandwidth with the smallest loss on held-out reference rows."""
     rows, v, seed = reference.rows, reference.V[:, 0], reference.seed
     if len(v) < _FEWEST:
         return _FOR_FEW_ROWS
@@ -220,12 +220,12 @@ def _cde_loss(mass: Array, grid: _Grid, v: Array) -> float:
 
 
 def _kept(ranks: Array, theta: Array, grid: _Grid) -> Region:
-    """Scores that rank theta (n,) at most, given the ranks of the bins (n, M)."""
-    # A threshold from elsewhere may be below all ranks: the best bin stays for the empty set.
+    """Scores of rank at most theta (n,), given the ranks of the bins (n, M)."""
+    # A threshold may be below all ranks: instead of the empty set, the best bin is kept.
     limit = np.maximum(theta, ranks.min(axis=1))
     region = Region.of_bins(ranks <= limit[:, None], grid.edges)
     starts, ends = region.starts.copy(), region.ends.copy()
-    # All bins are kept there: the region is one piece.
+    # All bins are kept for these rows: the region is one piece.
     whole = theta >= _AT_THE_ENDS
     pieces = region.offsets[:-1][whole]
     starts[pieces], ends[pieces] = grid.extended(round_up(theta[whole], -_AT_THE_ENDS))
@@ -236,7 +236,7 @@ def _kept(ranks: Array, theta: Array, grid: _Grid) -> Region:
 
 
 class HighestDensity(_DensityRank):
-    """HPD-Split: the mass of what is denser."""
+    """HPD-Split: the mass of denser bins."""
 
     def ranks(self, mass: Array) -> Array:
         """0 at the densest bin."""
@@ -244,7 +244,7 @@ class HighestDensity(_DensityRank):
 
 
 def _denser_mass(mass: Array, widths: Array) -> Array:
-    """Mass of the bins that are strictly denser than each: (n, M), 0 at the densest."""
+    """Mass of the bins that are strictly denser than each bin: (n, M), 0 at the densest."""
     density = mass / widths
     order = np.argsort(-density, axis=1, kind="stable")
     falling, held = (np.take_along_axis(values, order, axis=1) for values in (density, mass))
@@ -267,7 +267,7 @@ class DensityLevel(_DensityRank):
 
 
 class NearestProfile(Cell):
-    """CD-Split's partition: rows whose densities have like profiles.
+    """CD-Split's partition: rows whose densities have similar profiles.
 
     The profile of a row is g_x(t), the mass of {v : f(v | x) >= t}; a cell is the nearest of
     ``n_cells`` centroids, found by k-means among training rows.
@@ -299,12 +299,12 @@ class NearestProfile(Cell):
         for part, some in rows.parts(_DensityRank.rows_at_a_time):
             mass = self.density_.masses(self.law_.at(some))  # type: ignore[union-attr]
             found = _profiles(mass, self.widths_, self.levels_)
-            # cdist looks at one pair at a time: a row has the same cell in any batch.
+            # cdist computes one pair at a time: a row has the same cell in any batch.
             cells[part] = np.argmin(cdist(found, self.centroids_, "sqeuclidean"), axis=1)
         return cells
 
     def name_cells(self, cells: NDArray[Any]) -> str:
-        """How many of them."""
+        """How many there are."""
         if len(self.centroids_) == 1:
             return ""
         return f" (the fewest in {len(cells)} of {len(self.centroids_)} cells)"
@@ -322,7 +322,7 @@ def _profiles(mass: Array, widths: Array, levels: Array) -> Array:
 
 
 def _centroids(points: Array, wanted: int, reference: Reference) -> Array:
-    """Centres of so many clusters, or fewer where points repeat: (K, T)."""
+    """Centres of this many clusters, or fewer if points repeat: (K, T)."""
     distinct = np.unique(points, axis=0)
     if wanted == 1 or len(distinct) == 1:
         return points.mean(axis=0, keepdims=True)
@@ -331,7 +331,7 @@ def _centroids(points: Array, wanted: int, reference: Reference) -> Array:
 
 
 class NestedRuns(_DensityRank):
-    """CHR: the mass of the first run of bins, in a nested family of short ones, that holds v.
+    """CHR: the mass of the first run of bins, in a nested family of short ones, that contains v.
 
     The family grows and shrinks from the shortest run whose mass is ``level``.
     """
@@ -340,23 +340,23 @@ class NestedRuns(_DensityRank):
         self.level = level
 
     def ranks(self, mass: Array) -> Array:
-        """Masses of runs; the last holds all, but for rounding."""
+        """Masses of runs; the last contains all mass, up to rounding."""
         return np.minimum(_run_mass(mass, self.grid_.widths, self.level), 1.0)
 
 
 def _run_mass(mass: Array, widths: Array, level: float) -> Array:
-    """Mass of the first run of the family that holds each bin: (n, M), 0 at the innermost."""
+    """Mass of the first run of the family that contains each bin: (n, M), 0 at the innermost."""
     ranks = np.empty_like(mass)
     _nested_runs(mass, widths, level - MASS_GUARD, ranks)
     return ranks
 
 
-# Compiled loops over the bins of each row: two pointers, O(M) steps per row in all.
+# Compiled loops over the bins of each row: two pointers, O(M) steps per row.
 
 
 @jit()
 def _shortest_run(mass: Any, widths: Any, level: float) -> tuple[int, int]:
-    """First and last bin of the shortest run with mass >= level; all bins where there is none."""
+    """First and last bin of the shortest run with mass >= level; all bins if there is none."""
     M = len(mass)
     best_first, best_last, best = 0, M - 1, np.inf
     end, held, length = 0, 0.0, 0.0
@@ -376,7 +376,7 @@ def _shortest_run(mass: Any, widths: Any, level: float) -> tuple[int, int]:
 
 @jit()
 def _nested_runs(mass: Any, widths: Any, level: float, ranks: Any) -> None:
-    """Into ranks (n, M): the mass of the first run that holds each bin, 0 for the innermost."""
+    """Write to ranks (n, M) the mass of the first run with each bin, 0 for the innermost."""
     M = mass.shape[1]
     for i in range(len(mass)):
         first, last = _shortest_run(mass[i], widths, level)

@@ -1,26 +1,26 @@
-"""The predictive distribution behind calibrated scores: a CDF, its inverse, draws from it.
+"""The predictive distribution behind calibrated scores: a CDF, its inverse, samples from it.
 
 Every (x, y) has a *place*: the rank F(v | x) of its score v = V_upper(x, y) in the local law,
-and, among equal ranks, how far v lies beyond what the law has seen. Places are ordered by rank,
-then by this excess, so that they rise strictly with y. With n calibration rows and
+and, among equal ranks, how far v lies beyond the scores that the law has seen. Places are ordered
+by rank, then by this excess, so they increase strictly with y. With n calibration rows and
 N(x, y) = how many of their places are at or below that of (x, y), a new row's CDF is known up
 to one step,
 
     N / (n + 1)  <=  H(y | x)  <=  (N + 1) / (n + 1),
 
-and we take the value nearest 1/2: neither tail is ever understated. Its inverse is the k-th
-smallest calibration place, read as a score at x and then as a response:
+and we take the value nearest 1/2, so neither tail is ever understated. Its inverse is the k-th
+smallest calibration place, converted to a score at x and then to a response:
 
     k = floor((n + 1) t) for t < 1/2, ceil((n + 1) t) for t >= 1/2;  k = 0 is -inf, n + 1 is +inf.
 
-For every k, whatever the law, the model and the ties,
-P(Y < q_k(X)) <= k / (n + 1) <= P(Y <= q_k(X)), on average over rows, up to rounding, which is
-outward: it keeps the first half for t < 1/2 and the second from there.
+For every k, and any law, model and ties,
+P(Y < q_k(X)) <= k / (n + 1) <= P(Y <= q_k(X)), on average over rows. Rounding is outward: it
+preserves the first inequality for t < 1/2 and the second for t >= 1/2.
 
-A rank alone would not do. A law is a step function: it ranks every v beyond its last step as 1,
-and a law of few steps gives many rows the same rank. The excess tells these apart, so that
-quantiles stay finite, and are calibrated to 1 / (n + 1) and not to the height of a step. Without
-a law all ranks are equal and the excess is v itself: the conformal predictive system.
+A rank alone would not be enough. A law is a step function: it ranks every v beyond its last step as
+1, and a law of few steps gives many rows the same rank. The excess distinguishes them, so quantiles
+stay finite and are calibrated to 1 / (n + 1), not to the height of a step. Without a law, all ranks
+are equal and the excess is v itself: the conformal predictive system.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from localconformal.quantiles import (
 from localconformal.rows import ROWS_AT_A_TIME, Rows, check_unmasked
 from localconformal.scores import Band
 
-# CRPS sees each law through this many of its values, and holds this many rows at a time.
+# CRPS uses this many values of each distribution, and holds this many rows at a time.
 _CRPS_VALUES, _CRPS_ROWS = 200, 10_000
 _Places = NDArray[np.complex128]
 _Ranks = NDArray[np.intp]
 _Flags = NDArray[np.bool_]
 
-# Ranks count steps of 2^-30: sums of weights that differ by rounding alone are the same rank.
-# Half a step is far above the guards of the laws' quantiles, which therefore do not matter.
+# Ranks count steps of 2^-30: sums of weights that differ only by rounding have the same rank.
+# Half a step is far above the guards of the laws' quantiles, so those do not matter.
 _STEPS = 2.0**30
 _NO_LAW = _STEPS / 2.0
 
@@ -73,7 +73,7 @@ def _cdf(places: _Places, at: Placed, y: Array) -> Array:
 def _quantiles(places: _Places, at: Placed, levels: Array) -> Array:
     """Inverse of `_cdf`: levels (L,) -> (m, L).
 
-    Rounded down below level 1/2, up from there: a response that has the very score of a
+    Rounded down below level 1/2 and up from there: a response with exactly the score of a
     calibration row must not fall outside.
     """
     n, ranks = len(places), _outward_ranks(len(places), levels)
@@ -82,7 +82,7 @@ def _quantiles(places: _Places, at: Placed, levels: Array) -> Array:
 
 
 def _responses(places: _Places, at: Placed, up: Any = True) -> Array:
-    """Responses at these places, (L,) or (m, L) -> (m, L), rounded up where ``up`` (L,) says so."""
+    """Responses at these places, (L,) or (m, L) -> (m, L), rounded up where ``up`` (L,)."""
     up = np.broadcast_to(up, places.shape[-1:])
     v = _scores_at(places, at.F, up)
     both = at.parts.score.bounds(_upper_edge(at.band), np.stack([-v, v], axis=1))
@@ -99,8 +99,8 @@ def _outward_ranks(n: int, levels: Array) -> _Ranks:
 def _place(v: Array, F: LocalLaws) -> _Places:
     """Rank and excess of scores v (m, k) as real and imaginary part.
 
-    NumPy sorts and searches complex numbers by real part, ties by imaginary part: the order
-    that is wanted.
+    NumPy sorts and searches complex numbers by real part, then by imaginary part: the order
+    needed here.
     """
     places = np.empty(v.shape, dtype=np.complex128)
     if not F.sides:
@@ -114,22 +114,22 @@ def _place(v: Array, F: LocalLaws) -> _Places:
 
 
 def _origin(rank: Array, last: Array, first: Array) -> Array:
-    """Where the excess of this rank is measured from: the end of the support beyond it, else 0."""
+    """The origin of the excess of this rank: the end of the support for the outer ranks, else 0."""
     return np.where(rank >= _STEPS, last, np.where(rank <= 0.0, first, 0.0))
 
 
 def _scores_at(places: _Places, F: LocalLaws, up: _Flags) -> Array:
     """The scores that have these places at each row: (L,) or (m, L) -> (m, L).
 
-    v has rank r from Q((r - 1/2) / _STEPS) to Q((r + 1/2) / _STEPS), which hold the score in
-    between. ``up`` (L,) says which are rounded up, by Q+ instead of Q; the others go down.
+    v has rank r from Q((r - 1/2) / _STEPS) to Q((r + 1/2) / _STEPS), which bound the score. Where
+    ``up`` (L,), scores are rounded up, with Q+ instead of Q; the others are rounded down.
     """
     rank, excess = places.real, places.imag
     low, high = np.full(rank.shape, -np.inf), np.full(rank.shape, np.inf)
     if F.sides:
         levels = np.concatenate([rank - 0.5, rank + 0.5], axis=-1) / _STEPS
         found = F.sides[-1].quantiles(np.clip(levels, 0.0, 1.0), np.tile(up, 2))
-        # Every v has rank 0 at least, and _STEPS at most.
+        # Every v has a rank from 0 to _STEPS.
         found = np.where(levels < 0.0, -np.inf, np.where(levels > 1.0, np.inf, found))
         low, high = np.split(found, 2, axis=1)
     start, sign = _origin(rank, low, high), np.where(up, 1.0, -1.0)
@@ -145,7 +145,7 @@ def _upper_edge(band: Band) -> Band:
 class WithPredictiveDistribution:
     """The predictive distribution of a composition with a signed score.
 
-    All that is calibrated for `predict_interval` serves here too: nothing is fitted again.
+    It uses the calibration of `predict_interval`: nothing is fitted again.
     """
 
     parts_: Parts
@@ -160,7 +160,7 @@ class WithPredictiveDistribution:
 
         On average over new rows, P(Y < q_t) <= t for t < 1/2 and P(Y > q_t) <= 1 - t for
         t >= 1/2, and both are within 1 / (n + 1) of that for n calibration rows and y without
-        ties: [q_0.05, q_0.95] covers at least 90 %. Given x nothing is promised.
+        ties: [q_0.05, q_0.95] covers at least 90 %. Nothing is guaranteed at a given x.
 
         Parameters
         ----------
@@ -170,10 +170,10 @@ class WithPredictiveDistribution:
         Returns
         -------
         array of shape (m, L), or (m,) for one number
-            -inf for levels below 1 / (n + 1) and +inf above n / (n + 1), or the ends of
-            ``support``: the calibration set is too small for them. Inverse of `predict_cdf`, up
-            to rounding: y >= q_t exactly when predict_cdf(y) > t for t < 1/2, >= t for t > 1/2.
-            With ``integer`` each is the nearest whole number, which leaves the promise as it is.
+            -inf (or the lower end of ``support``) for levels below 1 / (n + 1) and +inf (or its
+            upper end) above n / (n + 1): the calibration set is too small for them. Inverse of
+            `predict_cdf`, up to rounding: y >= q_t exactly when predict_cdf(y) > t for t < 1/2,
+            >= t for t > 1/2. With ``integer``, the nearest whole number; the guarantee still holds.
 
         Examples
         --------
@@ -194,9 +194,9 @@ class WithPredictiveDistribution:
     def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
         """Calibrated probability that the response at x is at most y.
 
-        Known up to one step of 1 / (n + 1), for n calibration rows; this is the value nearest
-        1/2, which never understates a tail. For new rows (x, y) without ties it is uniform on
-        [0, 1] to within 1 / (n + 1), on average and not given x.
+        It is known up to one step of 1 / (n + 1), for n calibration rows; the value returned is
+        the one nearest 1/2, which never understates a tail. For new rows (x, y) without ties it is
+        uniform on [0, 1] to within 1 / (n + 1), on average over x, not at each x.
 
         Parameters
         ----------
@@ -208,8 +208,8 @@ class WithPredictiveDistribution:
         -------
         array of shape (m,) or (m, k)
             From 1 / (n + 1) to n / (n + 1), non-decreasing in y; 0 below the ``support`` and 1
-            from its upper end on. With ``integer``, that of what is nearest to the whole numbers up
-            to y: the inverse of the quantiles, and the law of `sample`.
+            from its upper end on. With ``integer``, the CDF of responses rounded to the nearest
+            whole number: the inverse of the quantiles, and the distribution of `sample`.
         """
         places, table = self._places(), _check_responses(y, len(X))
         columns, support = table[:, None] if table.ndim == 1 else table, self._support
@@ -220,18 +220,18 @@ class WithPredictiveDistribution:
         return np.where(columns < support.low, 0.0, inside).reshape(table.shape)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Independent draws from the predictive distribution at each x, always finite.
+        """Independent samples from the predictive distribution at each x, always finite.
 
-        Each of the n calibration ranks is as likely as any other; the mass of 1 / (n + 1) that
-        the distribution has beyond its ends is shared among them. Draws outside ``support`` stand
-        at its ends, and with ``integer`` at the nearest whole number.
+        Each of the n calibration ranks is equally likely; the mass of 1 / (n + 1) beyond the ends
+        of the distribution is shared among them. Samples outside ``support`` are moved to its ends,
+        and with ``integer`` to the nearest whole number.
 
         Parameters
         ----------
         X : array or frame of shape (m, d)
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=None
-            An int gives the same draws at every call.
+            An int gives the same samples at every call.
 
         Returns
         -------
@@ -239,7 +239,7 @@ class WithPredictiveDistribution:
         """
         places = self._places()
         if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"got n_samples={n_samples!r}; expected a whole number from 1.")
+            raise ValueError(f"got n_samples={n_samples!r}; expected a whole number of at least 1.")
         random = check_random_state(random_state)
         draws = []
         for _, at in self._placed(X):
@@ -264,12 +264,12 @@ class WithPredictiveDistribution:
     # ---- parts -----------------------------------------------------------------------------
 
     def _placed(self, X: Any, most: int = ROWS_AT_A_TIME) -> Iterator[tuple[slice, Placed]]:
-        """What the model and the local laws say, some rows at a time."""
+        """The model and the local laws at X, some rows at a time."""
         for part, rows in self._rows(X).parts(most):
             yield part, self.parts_.at(rows)
 
     def _places(self) -> _Places:
-        """Sorted places of the calibration rows in force (n,); found when first asked for."""
+        """Sorted places of the calibration rows (n,), computed on first use."""
         self._check_calibrated()
         if (reason := self._why_no_distribution()) is not None:
             raise ValueError(reason)
@@ -279,15 +279,15 @@ class WithPredictiveDistribution:
         return places
 
     def _why_no_distribution(self) -> str | None:
-        """A sentence where there are intervals only, else None."""
+        """A sentence if there are only intervals, else None."""
         if self.parts_.sides.n_sides == 1:
             why = "calibrates one number per row"
         elif type(self.parts_.correction) is not Correction:
-            why = "calibrates each row by calibration rows of its own"
+            why = "calibrates each row with different calibration rows"
         else:
             return None
         return (
-            f"{type(self).__name__} {why}, which gives intervals and no distribution; use "
+            f"{type(self).__name__} {why}, which gives intervals but no distribution; use "
             "LocalizedConformalRegressor with a score other than 'absolute' and sides='joint' "
             "(adjustment='plain' for no law)."
         )
@@ -300,7 +300,9 @@ def _check_responses(y: ArrayLike, n: int) -> Array:
     numeric = given.dtype.kind in "biufO"
     values = given.astype(np.float64) if numeric else np.full(1, np.nan)
     if not np.all(np.isfinite(values)):
-        raise ValueError(f"y has type {given.dtype}, or NaN or infinity; expected finite numbers.")
+        raise ValueError(
+            f"got y of dtype {given.dtype}, or with NaN or infinity; expected finite numbers."
+        )
     if values.ndim == 0:
         values = np.full(n, values)
     if values.ndim > 2 or len(values) != n:
@@ -312,7 +314,7 @@ def _check_responses(y: ArrayLike, n: int) -> Array:
 
 
 def _in_order(values: Array, levels: Array) -> Array:
-    """Quantiles (m, L) that rise with their levels, whatever rounding did to the last bit."""
+    """Quantiles (m, L) that increase with their levels in spite of rounding."""
     order = np.argsort(levels, kind="stable")
     return np.maximum.accumulate(values[:, order], axis=1)[:, np.argsort(order)]
 
@@ -324,6 +326,6 @@ def _shortage(n: int, levels: Array) -> str:
     needed = required_calibration_size(float(extreme.max()))
     return (
         f"Some quantiles are infinite: got {n} calibration rows, and level {level!r} needs at "
-        f"least {needed}; calibrate on more rows, or ask for levels inside "
+        f"least {needed}; calibrate on more rows, or use levels inside "
         f"[{1 / (n + 1):.3g}, {n / (n + 1):.3g}]."
     )

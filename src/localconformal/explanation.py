@@ -1,15 +1,15 @@
-"""Why an interval is wide: what each feature adds, and which rows speak for x.
+"""Why an interval is wide: what each feature adds, and which rows count for x.
 
 The width w(x) is a function of the features. A walk starts at a background row b, a training row,
 and takes over the features of x one by one in a random order; each step's change of the width
-belongs to the feature taken. Averaged over orders and background rows that is the Shapley value of
-the feature (Strumbelj and Kononenko 2014; Lundberg and Lee 2017), and whatever the orders,
+belongs to the feature taken. Averaged over orders and background rows, that is the Shapley value of
+the feature (Strumbelj and Kononenko 2014; Lundberg and Lee 2017), and for any orders,
 
     mean over b of w(b)  +  sum over features of their parts  =  w(x),
 
-for every walk ends at x. Each background row is the start of two walks, in an order and in its
-reverse, which cancels much of the chance. Orders and background rows are drawn by the seed of the
-fit, never from the rows that are explained: one alone is explained as in a batch.
+since every walk ends at x. Each background row starts two walks, one in an order and one in its
+reverse, which cancels much of the noise. Orders and background rows are drawn with the seed of the
+fit, independently of the rows explained: a row gets the same answer alone or in a batch.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from localconformal.rows import (
     take_rows,
 )
 
-#: Background rows that a model keeps, at most, and numbers in them; but never fewer than the least.
+#: Background rows a model keeps: most rows, most numbers in them, and the fewest rows in any case.
 _MOST_ROWS, _MOST_NUMBERS, _LEAST_ROWS = 64, 800, 4
-#: Numbers in the rows whose widths are asked for at once, and weights held at once.
+#: Numbers in the rows whose widths are computed at once, and weights held at once.
 _NUMBERS, _WEIGHTS = 2**22, 2**24
 _Columns = list[Any]
 
@@ -51,7 +51,7 @@ _Columns = list[Any]
 
 
 def keep_background(X: Any, seed: int) -> tuple[int, _Columns] | None:
-    """The seed, and some training rows by column, as plain data for model files; none of images."""
+    """The seed, and some training rows by column as plain data for model files; None for images."""
     if not is_frame(X) and np.ndim(X) != 2:
         return None
     most = min(_MOST_ROWS, max(_LEAST_ROWS, _MOST_NUMBERS // len(table_names(X))))
@@ -68,7 +68,7 @@ def _plain_columns(X: Any) -> _Columns:
 def _plain(column: nw.Series[Any]) -> Any:
     """An array of numbers or times; else a list of texts, numbers and None."""
     array = column.to_numpy()
-    # Whole numbers and flags with gaps are no floats.
+    # Integers and booleans with missing values are not floats.
     if array.dtype.kind in "biumM" or (array.dtype.kind == "f" and column.dtype.is_float()):
         return array
     pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
@@ -86,7 +86,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _joined(column: nw.Series[Any], others: Any) -> nw.Series[Any]:
-    """The column with further values below, of its own type where that can hold them."""
+    """The column with more values appended, in its own dtype if that can hold them."""
     name, backend = column.name, nw.get_native_namespace(column)
     values, zone = _plain(column), getattr(column.dtype, "time_zone", None)
     kinds = [one.dtype.kind for one in (values, others) if isinstance(one, np.ndarray)]
@@ -95,21 +95,21 @@ def _joined(column: nw.Series[Any], others: Any) -> nw.Series[Any]:
     else:
         below = nw.new_series(name, others, backend=backend)
         values = [*column.to_list(), *below.to_list()]
-    # Whatever a library makes of values that are not of the column's type, it may refuse them.
+    # A library may refuse values that are not of the column's dtype.
     with suppress(Exception):
         if zone is not None:
-            # As arrays, times are those of Greenwich.
+            # As arrays, times are in UTC.
             made = nw.new_series(name, values, backend=backend)
             return made.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
         if not nw.dependencies.is_pandas_series(native := column.to_native()):
             return nw.new_series(name, values, column.dtype, backend=backend)
         dtype = native.dtype
         if isinstance(dtype, backend.CategoricalDtype):
-            # Labels that only background rows have come last: the codes of the others stay.
+            # Labels that only background rows have come last, which keeps the codes of the others.
             labels = [*dtype.categories, *backend.Series(values, dtype=object).dropna()]
             dtype = backend.CategoricalDtype([*dict.fromkeys(labels)], dtype.ordered)
         series = backend.Series(values, name=name, dtype=dtype)
-        # None would become False without a word.
+        # Otherwise None would silently become False.
         if (series.isna() == backend.isna(np.array(values, dtype=object))).all():
             return nw.from_native(series, series_only=True)
     if nw.dependencies.is_pandas_series(column.to_native()):
@@ -118,7 +118,7 @@ def _joined(column: nw.Series[Any], others: Any) -> nw.Series[Any]:
 
 
 class _Stack:
-    """n rows above m background rows, from which mixtures are taken column by column."""
+    """n rows followed by m background rows, mixed column by column."""
 
     def __init__(self, X: Any, others: _Columns) -> None:
         self.n, self.frame = len(X), is_frame(X)
@@ -130,7 +130,7 @@ class _Stack:
             self.table = np.concatenate([X, below])
 
     def mix(self, index: Index) -> Any:
-        """Rows (k, d) whose j-th value is that of the row index[:, j]."""
+        """Rows (k, d) whose j-th values come from the rows index[:, j]."""
         if not self.frame:
             return self.table[index, np.arange(index.shape[1])]
         pairs = zip(self.columns, index.T, strict=True)
@@ -145,7 +145,7 @@ class _Stack:
 class _Walks:
     """2 m walks from m background rows to x in d steps: an order of the features, and its reverse.
 
-    The points of all walks are numbered: those between the ends, the m starts, and x.
+    The points of all walks are numbered: first those between the ends, then the m starts, then x.
     """
 
     def __init__(self, d: int, m: int, seed: int) -> None:
@@ -158,7 +158,7 @@ class _Walks:
         self.m, self.d, self.size = m, d, len(self.walk)
 
     def index(self, row: Index, point: Index, n: int) -> Index:
-        """Which of n rows and m others each feature of these points is from: (k,) -> (k, d)."""
+        """Which of n rows and m others each feature of these points comes from: (k,) -> (k, d)."""
         walk = self.walk[point]
         taken = np.less(self.place[walk], self.step[point][:, None])
         return np.where(taken, row[:, None], n + walk[:, None] % self.m)
@@ -179,7 +179,7 @@ class _Walks:
 
 
 def widths_of(model: Any, rows: Rows, raw: Array, levels: Array) -> Array:
-    """Of raw bounds (n, 2, 1): upper - lower, or how far one bound lies from the point: (n,)."""
+    """Widths (n,) of raw bounds (n, 2, 1); one-sided, the distance of the bound from the point."""
     lower, upper = finish(raw, levels, model._support)[:, :, 0].T
     closed = model.parts_.sides.closed
     if closed.stop - closed.start == 2:
@@ -189,9 +189,9 @@ def widths_of(model: Any, rows: Rows, raw: Array, levels: Array) -> Array:
 
 
 class WithExplanations:
-    """The public questions about widths, for an estimator that has `_rows`, `_bounds`, `parts_`."""
+    """Explanations of widths, for an estimator that has `_rows`, `_bounds` and `parts_`."""
 
-    # Files of earlier versions have none, nor have models of images.
+    # None in files of earlier versions and in models of images.
     _background: tuple[int, _Columns] | None = None
 
     def explain_width(
@@ -204,27 +204,27 @@ class WithExplanations:
     ) -> Any:
         """What each feature adds to the width of each interval: Shapley values.
 
-        ``base`` is the mean width of background rows, and base + the sum of a line's features is
-        its width. A one-sided interval has the distance of its bound from the point prediction.
-        Some 100 d widths are computed per row of d features, and fewer for d beyond 50.
+        ``base`` is the mean width of background rows; base plus the sum of a row's parts is its
+        width. The width of a one-sided interval is the distance of its bound from the point
+        prediction. About 100 d widths are computed per row of d features, fewer for d above 50.
 
         Parameters
         ----------
         X : array or frame of shape (n, d)
         background : array or frame of shape (m, d), default=None
             Rows to compare with, such as those of one region: 2 m d widths per row of X. None is a
-            sample of at most 64 training rows, which the model has kept.
+            sample of at most 64 training rows, which the model keeps.
         confidence_level : float, default=None
         **beside
-            ``groups`` or ``weights`` of the rows, where `fit` was given them. They are no features:
+            ``groups`` or ``weights`` of the rows, if `fit` got them. They are not features:
             background rows take those of the row that is explained.
 
         Returns
         -------
-        frame with one row for each of X, of its kind (pandas for arrays, or polars alone)
+        frame with one row per row of X (for arrays pandas, or polars if pandas is missing)
             A column per feature (``x0``, ``x1``, ... for arrays), ``base`` and ``width``. Walks
-            that meet an infinite interval are left out, and where none is left, as for an
-            infinite width, the parts and ``base`` are NaN.
+            that meet an infinite interval are left out; if none is left, as for an infinite
+            width, the parts and ``base`` are NaN.
 
         Examples
         --------
@@ -248,8 +248,8 @@ class WithExplanations:
         if others is None or np.ndim(rows.X) > 2:
             raise ValueError(
                 f"got X of shape {np.shape(X)} and no background rows; expected a table (n, d): "
-                "pass background=, some training rows, which models fitted on Dask or by earlier "
-                "versions have not kept."
+                "pass some training rows as background=, since models fitted on Dask or by earlier "
+                "versions keep none."
             )
         raw, theta = self._bounds(rows, levels)
         self._warn_of_shortage(rows, theta, levels)
@@ -265,23 +265,23 @@ class WithExplanations:
         return make_frame(columns, like=X)
 
     def influential_rows(self: Any, X: Any, among: Any, n_rows: int = 5) -> Any:
-        """The rows of ``among`` that speak most for each row of X, by the weights of the local law.
+        """The rows of ``among`` with the largest weights in the local law at each row of X.
 
-        Weights are shares of all of ``among``: by the kernel between two rows, or the leaves of the
-        forest that they share, in `LCPRegressor` and its like those of calibration rows.
+        Weights are shares of all of ``among``: from the kernel between two rows, or from the leaves
+        of the forest that they share; in `LCPRegressor` and similar, those of calibration rows.
 
         Parameters
         ----------
         X : array or frame of shape (n, d)
         among : array or frame of shape (m, d)
-            The rows to weigh, such as the training rows: models keep none.
+            The rows to weight, such as the training rows, which models do not keep.
         n_rows : int, default=5
-            Rows to name for each row of X; fewer where no others have weight.
+            Rows to list for each row of X; fewer if no others have weight.
 
         Returns
         -------
-        frame, of the kind of X, with its index
-            ``row``: position in X; ``among``: position there; ``weight``; the heaviest first.
+        frame in the library of X, with its index
+            ``row``: position in X; ``among``: position in ``among``; ``weight``, largest first.
 
         Examples
         --------
@@ -311,29 +311,29 @@ class WithExplanations:
 
 
 def read_explained(explained: Any) -> tuple[list[str], Array, Array, Array]:
-    """Features, their parts (n, d), bases and widths (n,) of an `explain_width`, or refused."""
+    """Features, their parts (n, d), bases and widths (n,) from an `explain_width` frame."""
     columns = columns_of(explained) if is_frame(explained) else []
     names = [str(column.name) for column in columns]
     if [name.rstrip("_") for name in names[-2:]] != ["base", "width"]:
         raise ValueError(
-            f"got {type(explained).__name__} with the columns {names[-2:]} last; expected what "
-            "model.explain_width(X) returns."
+            f"got {type(explained).__name__} with last columns {names[-2:]}; expected the output "
+            "of model.explain_width(X)."
         )
     table = np.stack([column.to_numpy().astype(np.float64) for column in columns], axis=1)
     return names[:-2], table[:, :-2], table[:, -2], table[:, -1]
 
 
 def weights_between(model: Any) -> Callable[[Rows, Rows], Array]:
-    """How much others speak for rows, (m, n) and at least 0, by a fitted regressor or law."""
+    """Non-negative weights (m, n) of others at rows, from a fitted regressor or law."""
     check_is_fitted(model)
-    # The law of the upper side, where there are two.
+    # The law of the upper side, if there are two.
     laws = [model] if isinstance(model, Law) else model.law_.laws if hasattr(model, "law_") else ()
     if hasattr(model, "localizer_"):
         return partial(weigh_by, model.localizer_)
     if not laws or not isinstance(laws[-1], Law):
         raise ValueError(
-            f"{type(model).__name__} has no law with weights on rows; expected one such as "
-            "SLCPRegressor(law='kernel'), or its law."
+            f"got {type(model).__name__}, which has no law with weights on rows; expected a model "
+            "such as SLCPRegressor(law='kernel'), or its law."
         )
     return laws[-1].row_weights
 
@@ -342,7 +342,7 @@ def _explained(model: Any, rows: Rows, levels: Array, others: _Columns, seed: in
     """The part of each feature, and the base: d + 1 columns (n,)."""
     n, d, m = len(rows), len(others), len(others[0])
     walks, stack, out = _Walks(d, m, seed), _Stack(rows.X, others), np.empty((n, d + 1))
-    # Many points are one question to the models; a row of very many features is several.
+    # Models predict many points at once; a row with very many features takes several calls.
     most = max(1, min(model.parts_.rows_at_a_time, _NUMBERS // d))
     step = max(1, most // walks.size)
 
@@ -363,7 +363,7 @@ def _explained(model: Any, rows: Rows, levels: Array, others: _Columns, seed: in
 
 
 def _progress(name: str, steps: int) -> Any:
-    """A line on a terminal, or in a log that asks for it."""
+    """Progress on a terminal, or in the log if it is enabled."""
     if is_seen() or logging.getLogger("localconformal").isEnabledFor(logging.INFO):
         return stage(name, steps)
     return nullcontext(lambda step: None)

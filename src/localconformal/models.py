@@ -1,4 +1,4 @@
-"""Base models: the default, several fits at once, quantile models, what wraps a model."""
+"""Base models: the default, several fits at once, quantile models, wrapped models."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from localconformal.rows import (
 
 _T = TypeVar("_T")
 
-#: (parameters that tell the kind, level -> those that make it a model of that quantile): LightGBM,
-#: XGBoost, CatBoost, GradientBoosting, HistGradientBoosting, QuantileRegressor.
+#: (parameters that identify the library, level -> parameters for a model of that quantile):
+#: LightGBM, XGBoost, CatBoost, GradientBoosting, HistGradientBoosting, QuantileRegressor.
 _LEVEL_PARAMETERS: tuple[tuple[set[str], Callable[[float], dict[str, Any]]], ...] = (
     ({"num_leaves", "objective"}, lambda q: {"objective": "quantile", "alpha": q}),
     ({"booster", "objective"}, lambda q: {"objective": "reg:quantileerror", "quantile_alpha": q}),
@@ -43,19 +43,19 @@ _LEVEL_PARAMETERS: tuple[tuple[set[str], Callable[[float], dict[str, Any]]], ...
     ({"quantile", "loss"}, lambda q: {"loss": "quantile", "quantile": q}),
     ({"quantile"}, lambda q: {"quantile": q}),
 )
-#: What ``predict`` calls the levels that it is asked for: quantile-forest and TabPFN, TabICL.
+#: Names of the argument of ``predict`` for levels: quantile-forest and TabPFN, TabICL.
 _ASKED = ("quantiles", "alphas")
-#: Where a model keeps the levels of its columns: XGBoost, models of one's own.
+#: Where a model keeps the levels of its columns: XGBoost, users' own models.
 _KEPT = ("quantile_alpha", "quantiles")
 
 
 def default_estimator(random_state: int | None = None) -> TableBoostingRegressor:
-    """What ``estimator=None`` stands for."""
+    """The model of ``estimator=None``."""
     return TableBoostingRegressor(random_state=random_state)
 
 
 def explain_failed_fit(model: Any, X: Any, problem: Exception) -> None:
-    """Raise a sentence about a model that could not be fitted, where X may be the cause."""
+    """Raise an explanation if X may be the reason why a model could not be fitted."""
     kinds = [(kind_of(one), one.name) for one in columns_of(X)] if is_frame(X) else []
     labels, times = ([name for kind, name in kinds if kind == odd] for odd in (LABEL, TIME))
     if (labels or times) and not is_composite(model):
@@ -67,9 +67,9 @@ def explain_failed_fit(model: Any, X: Any, problem: Exception) -> None:
         given = shown(model) if len(shown(model)) < 80 else "model"
         names = ", ".join(map(repr, [*labels, *times][:3]))
         odd_rows = f"columns such as {names} hold labels or times"
-        remedy = f"if it takes numbers alone, pass make_pipeline({columns}, {given})"
+        remedy = f"if it takes only numbers, pass make_pipeline({columns}, {given})"
     elif empty := ", ".join(map(repr, _empty_columns(X)[:3])):
-        # Boosting says nothing of columns in its message, and folds leave out the few known values.
+        # Boosting's message names no columns, and folds may leave out the few known values.
         odd_rows = f"the columns {empty} have no known value"
         remedy = "leave them out, or fill them"
     else:
@@ -85,8 +85,8 @@ def fit_all(
 ) -> list[_T]:
     """Results of several fits of the estimator to (most of) the rows of X, in their order.
 
-    Small tables side by side, in one thread each; else one after the other, each with the threads
-    that it brings: copies of a large table side by side would fill the memory.
+    Small tables in parallel, one thread each; else one after the other, each with its own threads:
+    parallel copies of a large table would fill the memory.
     """
     if is_small(X) and all(map(_may_share_process, models_given(estimator))):
         return in_threads(fits, n_jobs)
@@ -94,9 +94,9 @@ def fit_all(
 
 
 def _may_share_process(model: Any) -> bool:
-    """Whether fits side by side give what they give one after the other.
+    """Whether parallel fits give the same results as sequential ones.
 
-    True of scikit-learn's models with seeds. Others may use what all threads share, such as
+    True for scikit-learn's models with seeds. Others may use state that all threads share, such as
     PyTorch's random numbers, and a model without a seed uses NumPy's.
     """
     if not hasattr(model, "get_params"):
@@ -122,7 +122,7 @@ def _empty_columns(X: Any) -> list[Any]:
 
 
 def unwrap(model: Any) -> tuple[list[Any], Any]:
-    """The transformers before a fitted model, and the model itself, whatever wraps them."""
+    """The transformers before a fitted model, and the model itself, without its wrappers."""
     if isinstance(model, FrozenEstimator):
         return unwrap(model.estimator)
     for name in ("best_estimator_", "regressor_"):
@@ -135,7 +135,7 @@ def unwrap(model: Any) -> tuple[list[Any], Any]:
 
 
 def quantile_models(estimator: Any, levels: Sequence[float]) -> list[Any]:
-    """The models to fit: as given when several or multi-quantile, else one copy a level."""
+    """The models to fit: as given if several or multi-quantile, else one copy per level."""
     if isinstance(estimator, (tuple, list)):
         if len(estimator) not in (2, 3):
             raise ValueError(
@@ -149,21 +149,21 @@ def quantile_models(estimator: Any, levels: Sequence[float]) -> list[Any]:
 
 
 def predicts_several(model: Any) -> bool:
-    """Whether one model gives several quantiles at once, and says or is told their levels."""
+    """Whether one model predicts several quantiles at once, at known or requested levels."""
     return bool(_question(model, [])) or own_levels(model) is not None
 
 
 def _question(model: Any, levels: Sequence[float] | Array) -> dict[str, Any]:
-    """How to ask ``predict`` of a model for any levels; empty if it cannot be asked."""
+    """Arguments that make ``predict`` return these levels; empty if it takes none."""
     last, outer = (_arguments(one) for one in (unwrap(model)[1], model))
-    # A Pipeline passes on what its last step takes; a search does not.
+    # A Pipeline passes arguments on to its last step; a search does not.
     passed = [name for name in _ASKED if name in last and {name, "**"} & outer]
     kind = {"output_type": "quantiles"} if "output_type" in last else {}
     return {passed[0]: list(levels), **kind} if passed else {}
 
 
 def _arguments(model: Any) -> set[str]:
-    """Names of what ``predict`` takes, and ** for any."""
+    """Names of the arguments of ``predict``, with ** for any."""
     if not hasattr(model, "predict"):
         return set()
     known = inspect.signature(model.predict).parameters.values()
@@ -171,7 +171,7 @@ def _arguments(model: Any) -> set[str]:
 
 
 def own_levels(model: Any) -> Array | None:
-    """Levels (k,) of the columns that a model predicts, if it was made for several and says so."""
+    """Levels (k,) of the columns that a model predicts, if it has several and lists them."""
     last = unwrap(model)[1]
     is_told = hasattr(last, "get_params") and not isinstance(last, type)
     known = last.get_params(deep=False) if is_told else {}
@@ -201,14 +201,14 @@ def at_level(estimator: Any, level: float) -> Any:
 
 
 def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float] | Array) -> Array:
-    """Columns at these levels, (n, L); two or three of a model that knows no levels."""
+    """Columns at these levels, (n, L); two or three for a model without known levels."""
     if len(models) > 1:
         return np.stack([predict_column(model, X) for model in models], axis=1)
     model, n = models[0], len(X)
     question, own = _question(model, levels), own_levels(model)
     known = np.asarray(levels if question or own is None else own)
     says = bool(question) or own is not None
-    # Some answer (L, n): with as many rows as levels, one more row tells which is which.
+    # Some models return (L, n): if n == L, one more row shows which axis is which.
     rows = take_rows(X, np.arange(n + 1) % n) if says and n == len(known) else X
     with few_threads(X, predicts=True):
         columns = np.asarray(model.predict(rows, **question), dtype=np.float64)
@@ -231,7 +231,7 @@ def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float] | A
 def interpolate(curves: Array, levels: Array, asked: Array) -> Array:
     """Curves (n, k) at levels (k,) -> (n, len(asked)), linear on the normal scale.
 
-    Beyond the outer levels it is the outer curves; up to rounding, a level is that of its curve.
+    Beyond the outer levels, the outer curves are used; at the level of a curve, that curve.
     """
     place = np.interp(ndtri(asked), ndtri(levels), np.arange(len(levels))).round(12)
     left = np.minimum(place.astype(np.intp), len(levels) - 2)

@@ -1,8 +1,8 @@
-"""Several fits side by side in threads, each with one thread of its own.
+"""Several fits in parallel, in one thread each.
 
-Libraries with threads of their own (OpenMP in boosting, BLAS) split one fit among all cores. With
-several fits it is better to give each its core: at a barrier, a busy machine can cost a hundred
-times the work.
+Libraries with their own threads (OpenMP in boosting, BLAS) split one fit among all cores. With
+several fits it is better to give each its own core: on a busy machine, waiting at barriers can take
+a hundred times as long as the work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sklearn import config_context, get_config
 from localconformal.rows import thread_pools
 
 _T = TypeVar("_T")
-#: Rows up to which a prediction is over before another thread has started.
+#: Number of rows up to which a prediction ends before another thread has started.
 FEW_ROWS = 500
 
 
@@ -39,24 +39,24 @@ def asked_jobs(n_jobs: int | None) -> int:
 
 
 def in_threads(tasks: Iterable[Callable[[], _T]], n_jobs: int | None = None) -> list[_T]:
-    """Results of the tasks in their order; ``n_jobs=None`` is one thread for each core."""
+    """Results of the tasks in their order; ``n_jobs=None`` is one thread per core."""
     waiting = list(tasks)
     jobs = min(len(waiting), effective_n_jobs(asked_jobs(n_jobs)))
-    # BLAS has one setting for the whole process, OpenMP one for each thread.
+    # BLAS has one setting for the whole process, OpenMP one per thread.
     with one_blas_thread:
         if jobs <= 1:
             return [_alone(task) for task in waiting]
-        # Of each thread its own too: scikit-learn's settings, such as metadata routing.
+        # scikit-learn's settings, such as metadata routing, are per thread too.
         told = [delayed(_alone)(task, get_config()) for task in waiting]
         with kept_filters:
             return list(Parallel(n_jobs=jobs, prefer="threads")(told))
 
 
 class _Shared(ContextDecorator):
-    """A setting of the whole process: the first one inside sets it, the last sets it back.
+    """A setting of the whole process: the first to enter sets it, the last to leave restores it.
 
-    Of two threads that overlap, each restoring what it found, the second would leave the setting
-    of the first behind.
+    If each of two overlapping threads restored what it found, the second would restore the setting
+    of the first.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -80,19 +80,19 @@ class _Shared(ContextDecorator):
                 self.setting.__exit__(None, None, None)
 
 
-#: For linear algebra that a law depends on: its last bits change with the number of threads.
+#: For linear algebra behind a law: its last bits depend on the number of threads.
 one_blas_thread = _Shared(lambda: thread_pools("blas").limit(limits=1))
-#: For trees grown in threads: scikit-learn sets the filters of warnings for each, and Python has
-#: one list of them for all threads. Within, no filter may be set: it would stay until the end.
+#: For trees grown in threads: scikit-learn sets warnings filters for each, and Python has one list
+#: of them for all threads. Do not set filters inside: they would stay until the end.
 kept_filters = _Shared(warnings.catch_warnings)
 if hasattr(os, "register_at_fork"):
-    # Another thread may be inside while the process forks; it does not live on in the child.
+    # Another thread may be inside while the process forks; it does not exist in the child.
     os.register_at_fork(after_in_child=one_blas_thread.forget)
     os.register_at_fork(after_in_child=kept_filters.forget)
 
 
 def _alone(task: Callable[[], _T], config: Mapping[str, Any] | None = None) -> _T:
-    """The task in this thread only: joblib, and so our own loops, start none within it."""
+    """Run the task in this thread only: joblib, and so our own loops, start no others."""
     with (
         config_context(**(config or {})),
         parallel_config(backend="sequential"),

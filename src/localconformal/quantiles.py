@@ -1,12 +1,12 @@
-"""Order statistics of scores, and what may be done to bounds: the only place for either.
+"""Order statistics of scores, and all operations on bounds: the only place for either.
 
     cq(tau; s)             the ceil((n + 1) tau)-th smallest, +inf beyond n
     wcq(tau; s, w, w_inf)  the same with weights and mass at +inf
     Q(tau; F), Q+(t; F)    inf{v : F(v) >= tau}, and inf{v : F(v) > t} = sup{v : F(v-) <= t}
 
-Levels such as 0.95 are not exact in binary, and neither are running sums, so that each
-comparison carries a guard. Q and cq treat a sum within the guard of the level as having
-reached it. The guard of Q+ only enlarges, so that F(v-) <= t always implies v <= Q+(t).
+Levels such as 0.95 are not exact in binary, and neither are running sums, so each comparison
+has a guard. Q and cq treat a sum within the guard of the level as having reached it. The guard
+of Q+ only enlarges, so F(v-) <= t always implies v <= Q+(t).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ RANK_GUARD = 1e-9
 MASS_GUARD = 1e-12
 #: A distance equal to the bandwidth up to rounding is inside: the guard may only enlarge.
 EDGE_GUARD = 1e-9
-#: Errors below this share of the spread of y are none: R2 is one in all its digits.
+#: Errors below this share of the spread of y count as zero: R2 rounds to one.
 _SPREAD_GUARD = 2.0**-26
-#: Nor are those within a few units in the last place of y.
+#: So do errors within a few units in the last place of y.
 _SIZE_GUARD = 2.0**-46
-#: A whole number so near a bound is inside: 4.9999999 is 5.
+#: A whole number this near a bound is inside: 4.9999999 is 5.
 _WHOLE_GUARD = 1e-6
 
 
@@ -51,15 +51,15 @@ def required_calibration_size(level: float) -> int:
     >>> required_calibration_size(0.9), required_calibration_size(0.95)
     (9, 19)
     """
-    # False for every n that is too small, then True: bisected, since n may be astronomic.
+    # False for every n that is too small, then True: by bisection, since n may be huge.
     return 1 + bisect_left(range(1, sys.maxsize), True, key=lambda n: conformal_rank(n, level) <= n)
 
 
 def conformal_quantile(scores: ArrayLike, level: float) -> Array:
     """Conformal quantile cq(level; s_1..s_n) along the first axis: (n, ...) -> (...).
 
-    The k-th smallest score with k = ceil((n + 1) level), or +inf when k > n: the plain
-    level-quantile of the scores with one more placed at +inf.
+    The k-th smallest score with k = ceil((n + 1) level), or +inf if k > n: the plain
+    level-quantile of the scores with one more at +inf.
 
     >>> float(conformal_quantile(range(1, 10), 0.9)), float(conformal_quantile(range(1, 9), 0.9))
     (9.0, inf)
@@ -74,10 +74,10 @@ def conformal_quantile(scores: ArrayLike, level: float) -> Array:
 def weighted_conformal_quantile(
     scores: ArrayLike, weights: ArrayLike, weight_inf: ArrayLike, level: float
 ) -> Array:
-    """Weighted conformal quantile wcq(level; s, w, w_inf): mass ``weight_inf`` stands at +inf.
+    """Weighted conformal quantile wcq(level; s, w, w_inf), with mass ``weight_inf`` at +inf.
 
-    Scores (n,); weights from 0 on, (n,), or (m, n) for m laws of the same scores; ``weight_inf`` a
-    number or (m,), also beside one set of weights. The answer is () or (m,), +inf where there is
+    Scores (n,); non-negative weights (n,), or (m, n) for m laws of the same scores; ``weight_inf``
+    a number or (m,), also with one set of weights. The answer is () or (m,), and +inf if there is
     no mass at all.
 
     >>> weighted_conformal_quantile([3.0, 1.0, 2.0], [[1, 1, 1], [0, 4, 0]], [2, 1], 0.75)
@@ -95,8 +95,8 @@ def weighted_conformal_quantile(
     held = cumulated[..., -1]
     some = held > 0
     unit = np.where(some, held, np.inf)
-    # With mass elsewhere, a level of the whole is a higher one of the scores alone. One within the
-    # guard would be reached at -inf: it is that of the smallest score, as in cq.
+    # With mass at +inf, a level of the whole is a higher level of the scores alone. A level within
+    # the guard would be reached at -inf: it is raised to that of the smallest score, as in cq.
     whole = np.maximum(level, 2.0 * MASS_GUARD) * (held + mass)
     asked = np.where(some, whole / unit, np.inf)
     cdf = cumulated / unit[..., None]
@@ -110,7 +110,7 @@ def weighted_quantile(
 ) -> Array:
     """Q(tau; F) = inf{v : F(v) >= tau} of the law with these values and weights.
 
-    Or, where ``upper``, Q+(t; F) = inf{v : F(v) > t}, which is +inf when t >= 1.
+    Or, where ``upper``, Q+(t; F) = inf{v : F(v) > t}, which is +inf if t >= 1.
 
     >>> weighted_quantile([1.0, 2.0, 3.0], [1, 0, 1], [0.5, 0.51])
     array([1., 3.])
@@ -129,7 +129,7 @@ def weighted_quantile(
 
 
 def cdf_targets(levels: Array, upper: _Upper) -> Array:
-    """Masses that F must reach for Q, or for Q+ where ``upper``: one comparison F >= target each.
+    """Targets t such that Q, or Q+ where ``upper``, is the first v with F(v) >= t.
 
     F >= tau within the guard, or F > t beyond it. A target of 0 or less is reached at -inf.
     """
@@ -141,7 +141,7 @@ def quantile_of_cdf(values: Array, cdf: Array, levels: Array, upper: _Upper) -> 
     """Q (or Q+ where ``upper``) of laws given by their running sums over sorted values.
 
     Values (n,); sums that end at 1, (n,) or (m, n); levels of any shape for one law, (L,) or
-    (m, L) for m of them. The answer has the shape of the levels, or (m, L).
+    (m, L) for m laws. The answer has the shape of the levels, or (m, L).
     """
     target = cdf_targets(levels, upper)
     if cdf.ndim == 1:
@@ -169,10 +169,10 @@ def typical_size(v: ArrayLike) -> float:
 
 
 def clear_of_rounding(v: ArrayLike, y: ArrayLike, unit: float = 1.0) -> Array:
-    """v (n, ...), in units of y (n,), as sizes to learn a `typical_size` from.
+    """v (n, ...), in units of y (n,), without rounding errors: for `typical_size`.
 
-    A model that fits every row leaves errors of rounding, which differ from one order of
-    summation to another. They are 0 here; where there are no others, the spread of y stands in.
+    A model that fits every row exactly leaves rounding errors, which depend on the order of
+    summation. They are set to 0; if there are no others, the spread of y is used instead.
 
     >>> y = [1.0, 2.0, 3.0]
     >>> clear_of_rounding([2e-16, 0.5, 0.0], y), clear_of_rounding([2e-16, 0.0, 0.0], y)
@@ -198,12 +198,12 @@ def as_levels(levels: ArrayLike, name: str) -> Array:
     return t.astype(np.float64)
 
 
-# ---- bounds: each step encloses every y that may be in the set, so that coverage is kept --------
+# ---- bounds: no step removes a y that may be in the set, so coverage is kept --------------------
 
 
 @dataclass(frozen=True)
 class Support:
-    """The values that y can have: from low to high, of these the whole numbers where ``whole``."""
+    """The values that y can have: from low to high, only whole numbers if ``whole``."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -211,7 +211,7 @@ class Support:
 
     @classmethod
     def of(cls, ends: Any, whole: bool) -> Support:
-        """From (low, high), None for an open end; None is no limit on either side.
+        """From (low, high), with None for an open end; None for no limits at all.
 
         >>> Support.of((0.5, None), whole=True)
         Support(low=1.0, high=inf, whole=True)
@@ -227,13 +227,13 @@ class Support:
         if not low <= high:
             inside = "a whole number between them" if whole else "low <= high"
             raise ValueError(
-                f"got support={ends!r}; expected (low, high) with {inside}, where None leaves an "
-                "end open, such as (0, None)."
+                f"got support={ends!r}; expected (low, high) with {inside}, and None for an open "
+                "end, such as (0, None)."
             )
         return cls(low, high, whole)
 
     def check(self, y: Array) -> Array:
-        """y (n,), refused unless every value is one that y can have."""
+        """y (n,); an error if it has values outside the support."""
         if (outside := (y < self.low) | (y > self.high)).any():
             raise ValueError(
                 f"y has {np.count_nonzero(outside)} of {len(y)} values outside the support from "
@@ -248,7 +248,7 @@ class Support:
         return y
 
     def inside(self, bounds: Array) -> Array:
-        """What is left of intervals (n, 2, ...), crossed where nothing is."""
+        """Intervals (n, 2, ...) cut to the support; crossed if nothing is left."""
         lower = np.maximum(bounds[:, 0], self.low)
         upper = np.minimum(bounds[:, 1], self.high)
         if self.whole:
@@ -257,9 +257,9 @@ class Support:
         return np.stack([lower, upper], axis=1)
 
     def nearest(self, values: Array) -> Array:
-        """The value that y can have next to each; of two that are as near, the lower.
+        """The nearest value that y can have; of two at the same distance, the lower.
 
-        Whole numbers next to quantiles keep their promise: neither P(Y < q) nor P(Y > q) grows.
+        Rounding quantiles to whole numbers is safe: neither P(Y < q) nor P(Y > q) grows.
         """
         whole = np.ceil(values - 0.5) + 0.0 if self.whole else values
         return np.clip(whole, self.low, self.high)
@@ -272,8 +272,8 @@ ANYTHING = Support()
 def finish(raw: Array, levels: Array, support: Support = ANYTHING) -> Array:
     """Raw bounds (n, 2, L) as users get them.
 
-    Crossed ones are at their midpoint, levels are nested, and what y cannot be is cut off; where
-    nothing is left, the nearest value that y can have stays.
+    Crossed bounds become their midpoint, levels are nested, and values that y cannot have are cut
+    off; an interval left empty becomes the nearest value that y can have.
 
     >>> finish(np.array([[[3.0, 1.0], [1.0, 2.2]]]), np.array([0.5, 0.9]))[0]
     array([[2. , 1. ],
@@ -293,14 +293,14 @@ def finish(raw: Array, levels: Array, support: Support = ANYTHING) -> Array:
     if (empty := crossed(cut)).any():
         _set_middles(cut, bounds, empty)
         cut = np.where(empty[:, None], support.nearest(cut), cut)
-        # The nearest value may lie outside the interval of a higher level, which has another.
+        # The nearest value may lie outside the interval of a higher level.
         for outer, inner in pairwise(order[::-1]):
             cut[:, :, inner] = np.clip(cut[:, :, inner], cut[:, :1, outer], cut[:, 1:, outer])
     return cut
 
 
 def _set_middles(bounds: Array, of: Array, empty: NDArray[np.bool_]) -> None:
-    """A point encloses the empty set: where that is (n, L), the bounds are the middle of these."""
+    """Where sets are ``empty`` (n, L), set both bounds to the midpoint of the bounds ``of``."""
     row, level = np.nonzero(empty)
     # Halves first: a sum of huge bounds would overflow.
     bounds[row, :, level] = (0.5 * of[row, :, level]).sum(axis=1, keepdims=True)
@@ -309,8 +309,8 @@ def _set_middles(bounds: Array, of: Array, empty: NDArray[np.bool_]) -> None:
 def round_up(a: Array, b: Array | float = 0.0) -> Array:
     """a + b, moved up by a few units in the last place of its terms.
 
-    theta* is the score of a calibration row. On discrete data new rows have that very score, and
-    fl(v - q) <= theta does not imply v <= fl(q + theta): such rows must not fall out by rounding.
+    theta* is the score of a calibration row. With discrete data, new rows have exactly that score,
+    and fl(v - q) <= theta does not imply v <= fl(q + theta): rounding must not exclude such rows.
 
     >>> v, q = 0.1, 0.4
     >>> theta = v - q
@@ -319,7 +319,7 @@ def round_up(a: Array, b: Array | float = 0.0) -> Array:
     """
     total = np.asarray(a + b)
     slack = 4.0 * np.finfo(np.float64).eps * (np.abs(a) + np.abs(b))
-    # An infinite sum has no last place, and its slack could turn it into NaN.
+    # Slack added to an infinite sum could give NaN.
     return total + np.where(np.isfinite(total), slack, 0.0)
 
 

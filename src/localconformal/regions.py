@@ -1,4 +1,4 @@
-"""Prediction sets that may have holes: for each row, a union of closed intervals."""
+"""Prediction sets that may have gaps: for each row, a union of closed intervals."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Region:
-    """For each of n rows a union of closed intervals, its pieces, in rising order.
+    """For each of n rows a union of closed intervals, its pieces, in ascending order.
 
-    Every row has at least one piece: as everywhere in this library, an empty set is given as a
-    point, so that lengths and hulls are always numbers.
+    Every row has at least one piece: as everywhere in this library, an empty set is shown as a
+    point, so lengths and hulls are always numbers.
 
     Parameters
     ----------
     starts : array of shape (pieces,)
-        Of all rows, one after the other; -inf where a piece is unbounded.
+        Lower ends of all pieces, row after row; -inf if a piece is unbounded.
     ends : array of shape (pieces,)
-        Likewise; +inf where a piece is unbounded.
+        Their upper ends; +inf if a piece is unbounded.
     offsets : array of shape (n + 1,)
-        The pieces of row i stand at offsets[i]:offsets[i + 1].
+        The pieces of row i are at offsets[i]:offsets[i + 1].
 
     Examples
     --------
@@ -56,19 +56,19 @@ class Region:
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
         if self.starts.shape != self.ends.shape or not np.all(self.starts <= self.ends):
             raise ValueError(
-                f"got {len(self.starts)} starts and {len(self.ends)} ends; expected as many ends, "
-                "none below its start."
+                f"got {len(self.starts)} starts and {len(self.ends)} ends; expected as many ends "
+                "as starts, none below its start."
             )
         whole = len(self.offsets) and self.offsets[0] == 0 and self.offsets[-1] == len(self.starts)
         if not whole or not np.all(np.diff(self.offsets) >= 1):
             raise ValueError(
-                f"got offsets {self.offsets!r}; expected numbers that rise from 0 to the "
-                f"{len(self.starts)} pieces, by at least one per row."
+                f"got offsets {self.offsets!r}; expected numbers from 0 to {len(self.starts)}, the "
+                "number of pieces, that increase by at least one per row."
             )
 
     @classmethod
     def of_bins(cls, keep: NDArray[np.bool_], edges: Array) -> Region:
-        """The closed bins that ``keep`` (n, M) has, neighbours joined; ``edges`` (M + 1,).
+        """The closed bins selected by ``keep`` (n, M), neighbours joined; ``edges`` (M + 1,).
 
         Examples
         --------
@@ -83,7 +83,7 @@ class Region:
 
     @classmethod
     def concatenate(cls, regions: Sequence[Region]) -> Region:
-        """The rows of all of these, one after the other; no rows where there are none."""
+        """The rows of all regions, in order; no rows if there are no regions."""
         return cls(
             np.concatenate([[], *(region.starts for region in regions)]),
             np.concatenate([[], *(region.ends for region in regions)]),
@@ -91,7 +91,7 @@ class Region:
         )
 
     def within(self, support: Support) -> Region:
-        """What is left of it in a support; of a row without any, the value next to its first piece.
+        """The region cut to a support; a row left empty gets the value nearest its first piece.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class Region:
 
     @property
     def n_pieces(self) -> _Rows:
-        """Intervals of each row: (n,)."""
+        """Number of intervals of each row: (n,)."""
         return np.diff(self.offsets)
 
     @property
@@ -137,7 +137,7 @@ class Region:
         return self._by_row(np.logical_or, (self.starts <= each) & (each <= self.ends))
 
     def _by_row(self, combine: np.ufunc, pieces: NDArray[Any]) -> NDArray[Any]:
-        # reduceat takes no empty list of places.
+        # reduceat does not accept an empty list of indices.
         return combine.reduceat(pieces, self.offsets[:-1]) if len(self) else pieces
 
     def __len__(self) -> int:

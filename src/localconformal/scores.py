@@ -1,7 +1,7 @@
 """V(x, y) and its inverse: how far y lies outside what the model expects at x.
 
-A fitted score is the curve x -> Band of what its models say of a row. A new score is a class with
-`fit` and `compute`, and with `values` and `bounds` where it is no distance from an edge.
+A fitted score is the curve x -> Band of its models' predictions. A new score is a class with
+`fit` and `compute`, and with `values` and `bounds` if it is not a distance from an edge.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FLOOR = 1e-3
 
 
 class Band(NamedTuple):
-    """What the model says at each x: the point, two edges, the unit of distance from each; (n,)."""
+    """The model's answer at each x: the point, two edges, the unit of distance from each; (n,)."""
 
     point: Array
     lower: Array
@@ -46,7 +46,7 @@ class Band(NamedTuple):
 
     @classmethod
     def around(cls, point: Array, centre: Array | None = None, unit: Array | None = None) -> Band:
-        """A band of no width around a centre, the point itself by default."""
+        """A band of zero width around a centre, the point itself by default."""
         middle = point if centre is None else centre
         scale = np.ones_like(middle) if unit is None else unit
         return cls(point, middle, middle, scale, scale)
@@ -71,9 +71,9 @@ class Score(Curve, BaseEstimator):
     `values` and `bounds` are inverses: {y : V_s(x, y) <= T_s for both s} = [lower, upper].
     """
 
-    #: True for a score whose two sides are one number, their maximum, whatever ``sides`` says.
+    #: True for a score whose two sides are one number, their maximum, regardless of ``sides``.
     one_sided = False
-    #: Threads for models that are fitted side by side, as whoever calls `fit` says.
+    #: Threads for models fitted in parallel, set by the caller of `fit`.
     n_jobs_: int | None = None
 
     def fit(
@@ -99,18 +99,18 @@ class Score(Curve, BaseEstimator):
         raise NotImplementedError
 
     def out_of_bag(self) -> Band:
-        """Bands at the training rows by the models that have not seen them."""
+        """Bands at the training rows, from models that have not seen them."""
         raise ValueError(
             f"got reference='oob' with {type(self).__name__}, which has no out-of-bag version; "
             "choose reference='cross-fit'."
         )
 
     def is_frozen(self, estimator: Any) -> bool:
-        """Whether `fit` trains nothing, so that every row given to it is unseen by the models."""
+        """Whether `fit` trains nothing: the models have seen none of the rows given to it."""
         return all(map(is_frozen, self._models(estimator)))
 
     def comes_fitted(self, estimator: Any) -> bool:
-        """Whether any model behind the score was fitted elsewhere, on rows we do not know."""
+        """Whether any model behind the score was fitted elsewhere, on unknown rows."""
         return any(map(is_frozen, self._models(estimator)))
 
     def _models(self, estimator: Any) -> list[Any]:
@@ -119,7 +119,7 @@ class Score(Curve, BaseEstimator):
 
     def values(self, band: Band, y: Array) -> Array:
         """Scores of (x, y): (n, 2), columns lower and upper."""
-        # Whoever asks says what becomes of scores that are not finite.
+        # The caller decides what to do with scores that are not finite.
         with np.errstate(over="ignore", invalid="ignore"):
             below = (band.lower - y) / band.lower_unit
             above = (y - band.upper) / band.upper_unit
@@ -130,7 +130,7 @@ class Score(Curve, BaseEstimator):
         with np.errstate(over="ignore"):
             below = thresholds[:, 0] * band.lower_unit[:, None]
             above = thresholds[:, 1] * band.upper_unit[:, None]
-        # No bound lies at the infinity beyond it: an empty set must have a midpoint.
+        # A lower bound is never +inf, an upper one never -inf: an empty set must have a midpoint.
         largest = np.finfo(np.float64).max
         lower = -np.maximum(round_up(-band.lower[:, None], below), -largest)
         upper = np.maximum(round_up(band.upper[:, None], above), -largest)
@@ -151,13 +151,13 @@ class ResidualScore(Score):
         self.model_ = fit_model(task.estimator, task.X, task.y, task.fit_params)
 
     def compute(self, rows: Rows) -> Band:
-        """No width around mu(x)."""
+        """Zero width around mu(x)."""
         if isinstance(self.model_, Curve):
             return Band.around(self.model_(rows))
         return Band.around(predict_column(self.model_, rows.X))
 
     def out_of_bag(self) -> Band:
-        """No width around the forest's own out-of-bag prediction."""
+        """Zero width around the forest's own out-of-bag prediction."""
         if not hasattr(self.model_, "oob_prediction_"):
             raise ValueError(
                 f"got reference='oob' with {type(self.model_).__name__}, which has no "
@@ -174,17 +174,17 @@ class AbsoluteScore(ResidualScore):
 
 
 class ResponseScore(ResidualScore):
-    """V_upper = y, V_lower = -y: the local law is that of y itself.
+    """V_upper = y, V_lower = -y: the local law describes y itself.
 
     The estimator still gives the point predictions; the intervals do not use it.
     """
 
     def compute(self, rows: Rows) -> Band:
-        """No width around zero."""
+        """Zero width around zero."""
         return Band.around(super().compute(rows).point, np.zeros(len(rows)))
 
     def out_of_bag(self) -> Band:
-        """The same: there is no model to be seen by."""
+        """The same: no model enters the score."""
         point = super().out_of_bag().point
         return Band.around(point, np.zeros_like(point))
 
@@ -196,17 +196,17 @@ class ResponseScore(ResidualScore):
 class NormalisedScore(ResidualScore):
     """V_upper = (y - mu(x)) / s(x), V_lower = -V_upper, with s(x) = max(sigma(x), 0) + floor.
 
-    sigma is a model of |y - mu(x)| fitted to 5-fold residuals of the training rows. The
-    floor is ``beta`` times their median, so that scaling y scales the intervals. Fit parameters
-    such as ``sample_weight`` go to mu, not to sigma.
+    sigma is a model of |y - mu(x)|, fitted to out-of-fold residuals (5 folds) of the training
+    rows. The floor is ``beta`` times their median, so scaling y scales the intervals. Fit
+    parameters such as ``sample_weight`` go to mu, not to sigma.
 
     Parameters
     ----------
     spread_estimator : estimator, default=None
         Model of |y - mu(x)|; None is HistGradientBoostingRegressor. A FrozenEstimator, or an
-        object with only ``predict``, is used as it is.
+        object with only ``predict``, is not refitted.
     beta : float, default=0.01
-        Floor of the spread, relative to the median absolute residual.
+        Lower limit of the spread, relative to the median absolute residual.
     """
 
     def __init__(self, spread_estimator: Any = None, beta: float = 0.01) -> None:
@@ -222,7 +222,7 @@ class NormalisedScore(ResidualScore):
         self.floor_ = self.beta * typical_size(clear_of_rounding(residuals, task.y))
 
     def _out_of_fold(self, task: _Training) -> Array:
-        """mu(x) by models that have not seen the row; no folds for a frozen mu."""
+        """mu(x) from models that have not seen the row; no folds for a frozen mu."""
         estimator, X, y, _, seed, params = task
         if is_frozen(estimator):
             return predict_column(self.model_, X)
@@ -237,7 +237,7 @@ class NormalisedScore(ResidualScore):
         return np.concatenate(found)[np.argsort(np.concatenate([fold for _, fold in folds]))]
 
     def _spread(self, random_state: int | None = None) -> Any:
-        """The model of the spread, as it was given."""
+        """The model of the spread, unfitted or as given."""
         given = self.spread_estimator
         return default_estimator(random_state) if given is None else given
 
@@ -245,7 +245,7 @@ class NormalisedScore(ResidualScore):
         return [*super()._models(estimator), self._spread()]
 
     def compute(self, rows: Rows) -> Band:
-        """No width around mu(x), in units of s(x); a tiny floor stays when s would be 0."""
+        """Zero width around mu(x), in units of s(x), which stay above 0."""
         raw = np.maximum(predict_column(self.spread_model_, rows.X), 0.0) + self.floor_
         unit = np.maximum(raw, np.finfo(np.float64).tiny)
         return Band.around(super().compute(rows).point, unit=unit)
@@ -264,11 +264,11 @@ class QuantileScore(Score):
       XGBoost, CatBoost, QuantileRegressor, or a Pipeline that ends in one): three copies are
       fitted, at the lower level, the median and the upper level;
     * a pair (lower, upper) or a triple (lower, median, upper), to train or already fitted;
-    * one model, to train or already fitted, that predicts several quantiles at once: any that are
-      asked for (``predict(X, quantiles=[...])`` as in quantile-forest and TabPFN, or ``alphas=`` as
-      in TabICL), or those that it was made for (CatBoost's MultiQuantile, XGBoost with several
-      ``quantile_alpha``, or an object with its levels as the attribute ``quantiles``). Levels
-      between its own are interpolated on the normal scale; beyond them it is the outermost;
+    * one model, to train or already fitted, that predicts several quantiles at once: any requested
+      (``predict(X, quantiles=[...])`` as in quantile-forest and TabPFN, or ``alphas=`` as in
+      TabICL), or a fixed set (CatBoost's MultiQuantile, XGBoost with several ``quantile_alpha``,
+      or an object that lists its levels in the attribute ``quantiles``). Levels between those are
+      interpolated on the normal scale; beyond them the outermost is used;
     * one fitted model whose ``predict`` gives two or three columns in that order.
 
     Parameters
@@ -296,7 +296,7 @@ class QuantileScore(Score):
         self.unit_floors_ = [_FLOOR * typical_size(unit) for unit in units]
 
     def _curves(self, X: Any) -> tuple[Array, Array, Array]:
-        """q_lo <= q_50 <= q_hi at each row, un-crossed; the midpoint where no median is known."""
+        """q_lo <= q_50 <= q_hi at each row, uncrossed; without a median, q_50 is the midpoint."""
         columns = predict_quantiles(self.models_, X, self.levels_)
         low, high = columns[:, [0, -1]].min(axis=1), columns[:, [0, -1]].max(axis=1)
         middle = columns[:, 1] if columns.shape[1] == 3 else (low + high) / 2.0
@@ -329,5 +329,5 @@ SCORES: dict[str, type[Score]] = {
 
 
 def make_score(score: Any) -> Score:
-    """A fresh score from its name or from an object."""
+    """A new score from its name or from an object."""
     return SCORES[score]() if isinstance(score, str) else clone(score)

@@ -1,4 +1,4 @@
-r"""Texts from data, numbers and shares as people write them, and pages from templates.
+r"""Text from data, numbers and shares for people to read, and pages from templates.
 
 Examples
 --------
@@ -30,25 +30,25 @@ from typing import Any
 
 import numpy as np
 
-#: Control characters but line breaks, lone surrogates, line separators, marks of direction.
+#: Control characters except line breaks, lone surrogates, line separators, direction marks.
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 
 
 def visible(text: str, longest_line: int = 2_000) -> str:
-    """Text from data as a terminal shows it: nothing in it is obeyed, and no line is endless."""
+    """Text from data, safe for a terminal: control characters are escaped, long lines cut."""
     lines = [shorten(line, longest_line) for line in text.split("\n")]
     return UNSEEN.sub(lambda found: repr(found[0])[1:-1], "\n".join(lines))
 
 
 def one_line(said: object, width: int = 160) -> str:
-    """What an exception, a file or a cell says: on one line, not endless, shown but not obeyed."""
+    """Text of an exception, a file or a cell, on one line, cut and escaped."""
     text = " ".join(str(said).split())
     text = text if len(text) <= width else f"{text[: width - 3]}..."
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shorten(name: object, width: int = 60) -> str:
-    """A name without its middle where it is long: beginning and end tell more names apart."""
+    """A name, without its middle if it is long: start and end distinguish names best."""
     text = str(name)
     if len(text) <= width:
         return text
@@ -64,7 +64,7 @@ def listing(names: Iterable[object], most: int = 10) -> str:
 
 
 def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> ValueError:
-    """The error to raise: what was given, what was probably meant, and what there is."""
+    """The error to raise: what was given, what was probably meant, and the choices."""
     known = list(choices)
     near = get_close_matches(name.lower(), known, n=1)
     end = f"did you mean {near[0]}? Choose" if near else "choose"
@@ -72,7 +72,7 @@ def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> ValueError:
 
 
 def say_number(value: float, *, signed: bool = False) -> str:
-    """Thousands apart and four digits, but whole counts; a dash for what is undefined."""
+    """Thousands separators and four digits; integers in full; a dash for NaN."""
     sign = "+" if signed else ""
     if isinstance(value, Integral):
         return f"{int(value):{sign},}"
@@ -82,12 +82,12 @@ def say_number(value: float, *, signed: bool = False) -> str:
         return f"{value:{sign}}".replace("inf", "infinity")
     if abs(value) >= 1e15:
         return f"{value:{sign}.4g}"
-    # Zero is added so that no zero is negative.
+    # Adding zero removes the sign of a negative zero.
     return f"{float(f'{value:.4g}') + 0.0:{sign},.15g}"
 
 
 def say_tick(value: float, step: float) -> str:
-    """A number in the digits that tell it from others a ``step`` away, as along an axis."""
+    """A number with enough digits to distinguish it from others a ``step`` away, as on an axis."""
     if not (math.isfinite(value) and math.isfinite(step) and step > 0.0):
         return say_number(value)
     digits = max(0, 1 - math.floor(math.log10(step)))
@@ -105,12 +105,12 @@ def say_difference(value: float, lower: float, upper: float) -> str:
 
 
 def say_share(share: float) -> str:
-    """A share that was measured, in per cent."""
+    """A measured share, in per cent."""
     return "-" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def say_level(level: float) -> str:
-    """A share that was asked for, in per cent, with all its digits."""
+    """A requested share, in per cent, with all its digits."""
     return f"{100 * level:g} %"
 
 
@@ -120,12 +120,12 @@ def say_band(lower: float, upper: float) -> str:
 
 
 def say_p_value(value: float) -> str:
-    """A p-value; small ones by their bound."""
+    """A p-value; small ones as a bound."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def say_rows(n: int) -> str:
-    """How many rows."""
+    """A number of rows."""
     return "1 row" if n == 1 else f"{n:,} rows"
 
 
@@ -136,10 +136,10 @@ def _replaced(text: str) -> str:
 def plain_data(
     value: Any, digits: int | None = None, *, say: Callable[[str], str] = _replaced
 ) -> Any:
-    """Numbers, texts, lists and dicts alone; anything else becomes its text, as ``say`` has it.
+    """Only numbers, strings, lists and dicts; anything else becomes a string, through ``say``.
 
-    "NaN", "Infinity" and "-Infinity", which JSON lacks, are texts that ``float`` and JavaScript's
-    ``Number`` read as numbers. Numbers that are not whole keep so many ``digits``, None for all.
+    "NaN", "Infinity" and "-Infinity", which JSON lacks, are strings that ``float`` and JavaScript's
+    ``Number`` read as numbers. Non-integers keep this many ``digits``, None for all.
     """
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -158,13 +158,13 @@ def plain_data(
 
 
 def json_text(document: Any) -> str:
-    r"""`plain_data` as indented JSON, in which what is not to be seen is written as \uXXXX."""
+    r"""`plain_data` as indented JSON, with invisible characters written as \uXXXX."""
     text = json.dumps(plain_data(document, say=str), indent=2, ensure_ascii=False)
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of texts as lines: the first and last column to the left, the others to the right."""
+    """Rows of strings as lines: first and last column left-aligned, the others right-aligned."""
     widths, lines = [max(map(len, column)) for column in zip(*table, strict=True)], []
     for first, *middle, last in table:
         cells = [text.rjust(width) for text, width in zip(middle, widths[1:-1], strict=True)]
@@ -181,7 +181,7 @@ def render_template(path: str, **given: Any) -> str:
     """A template of this library, by its path below the package; every text is escaped."""
     if not has_jinja2():
         how = "run pip install 'localconformal[report]'"
-        raise ImportError(f"An HTML page needs jinja2, which this environment lacks: {how}.")
+        raise ImportError(f"an HTML page needs jinja2, which is not installed: {how}.")
     return str(_environment().get_template(path).render(**given))
 
 
@@ -193,7 +193,7 @@ def _environment() -> Any:
     environment: Any = Environment(
         loader=PackageLoader("localconformal", ""),
         autoescape=True,
-        # Texts from data are shown, never obeyed: here and by the escaping.
+        # Text from data is shown, never interpreted: here and by the escaping.
         finalize=lambda value: value if isinstance(value, Markup) else _replaced(str(value)),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
-#: What results depend on.
+#: Packages that results depend on.
 PACKAGES = ("localconformal", "numpy", "scipy", "scikit-learn", "numba")
 
 

@@ -235,7 +235,7 @@ def test_what_cannot_be_explained_is_said(caplog):
     model = fitted(lc.SLCPRegressor)
     without = model._light_copy(_background=None)
     for call, said in (
-        (lambda: without.explain_width(X_NEW), "pass background="),
+        (lambda: without.explain_width(X_NEW), "as background="),
         (lambda: model.explain_width(X_NEW, background=X_NEW[:, :2]), "2 features"),
         (lambda: model.explain_width(X_NEW, confidence_level=[0.5, 0.9]), "one number"),
     ):

@@ -125,7 +125,7 @@ def test_several_base_models_request_the_same_or_are_refused():
     found = clone(model).fit(X, Y, sample_weight=WEIGHT).predict(NEW)
     np.testing.assert_array_equal(found, without_routing(model, sample_weight=WEIGHT))
     high.set_fit_request(sample_weight=False)
-    with pytest.raises(ValueError, match="set the same requests"):
+    with pytest.raises(ValueError, match="call set_fit_request with the same"):
         lc.ConformalizedQuantileRegressor((low, high)).fit(X, Y, sample_weight=WEIGHT)
 
 

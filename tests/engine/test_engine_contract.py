@@ -118,7 +118,7 @@ def test_the_exact_engine_agrees_with_the_oracle(case):
 FALLING_BACK = [*(("exact", kernel) for kernel in KERNELS), ("sketch", "gaussian")]
 
 
-@pytest.mark.filterwarnings("ignore:the sketch that was asked for")
+@pytest.mark.filterwarnings("ignore:The requested sketch")
 @pytest.mark.parametrize("case", FALLING_BACK, ids=" ".join)
 @pytest.mark.parametrize("least", ci_but([20.0], [1.0, 20.0]))
 def test_far_away_rows_fall_back_as_the_oracle_does(case, least):
@@ -129,7 +129,7 @@ def test_far_away_rows_fall_back_as_the_oracle_does(case, least):
     assert engine.moments(far)[:, 3].all()
 
 
-@pytest.mark.filterwarnings("ignore:the sketch that was asked for")
+@pytest.mark.filterwarnings("ignore:The requested sketch")
 @pytest.mark.parametrize("name", ["exact", "sketch"])
 def test_rows_with_no_mass_in_a_gap_fall_back_even_when_nothing_is_asked(name):
     rng = np.random.default_rng(0)
@@ -222,7 +222,7 @@ def engine(request):
 #: From hardly local to so narrow that a sketch's raw CDF is not monotone.
 @pytest.mark.parametrize("h", ci_but([0.3], [5.0, 1.0, 0.3]))
 @pytest.mark.parametrize("decimals", ci_but([1], [1, 9]))
-@pytest.mark.filterwarnings("ignore:the sketch that was asked for")
+@pytest.mark.filterwarnings("ignore:The requested sketch")
 @pytest.mark.parametrize("name", ENGINES)
 def test_laws_are_inverses_and_increase_from_0_to_1(name, h, decimals):
     of = problem(1500, h=h, round_to=decimals)

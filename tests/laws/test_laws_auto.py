@@ -92,7 +92,7 @@ def test_the_story_has_every_member_and_reading_with_loss_and_weight(own, blende
             some = table[table["part"] == part]
             assert some["weight"].sum() == pytest.approx(1.0)
             assert (some["loss"] > 0).all()
-    with pytest.raises(AttributeError, match="selection_ belongs to law='auto'"):
+    with pytest.raises(AttributeError, match="selection_ needs law='auto'"):
         _ = slcp(LINE, law="uniform").selection_
 
 

@@ -68,7 +68,7 @@ def test_group_coverage_is_the_coverage_of_each_group(problem):
         assert coverage_gap(y, intervals, one, 0.8) == pytest.approx(whole)
     both = coverage_gap(y, np.stack([intervals, 2 * intervals], axis=2), None, [0.8, 0.9])
     assert both[0] == pytest.approx(whole)
-    with pytest.raises(ValueError, match=r"groups: got shape \(3,\); expected \(200,\)"):
+    with pytest.raises(ValueError, match=r"got groups of shape \(3,\); expected \(200,\)"):
         group_coverage(y, intervals, [1, 2, 3])
 
 

@@ -85,10 +85,10 @@ REFUSED = [
     (lambda: fit(FRAME.iloc[:0], Y[:0]), "0 sample"),
     (lambda: fit(pl.DataFrame(X).lazy()), "collect"),
     (lambda: fit(FRAME.set_axis(["a", "a"], axis=1)), "repeated column names"),
-    (lambda: fit(y=np.full(200, np.datetime64("2026-01-01"))), "y has the type"),
+    (lambda: fit(y=np.full(200, np.datetime64("2026-01-01"))), "y has dtype"),
     (lambda: fit(y=pd.array([None] + [1] * 199, dtype="Int64")), "NaN|missing|NA"),
-    (lambda: fit(HUGE), "beyond all floats"),
-    (lambda: fitted(SPLIT).predict(HUGE), "beyond all floats"),
+    (lambda: fit(HUGE), "too large for a float"),
+    (lambda: fitted(SPLIT).predict(HUGE), "too large for a float"),
     (lambda: fit(fit_params={"sample_weight": np.ones(150)}), "150 entries"),
     (lambda: fit(estimator=FROZEN, fit_params={"sample_weight": np.ones(200)}), "already fitted"),
     (lambda: fit(masked(X)), "X is a masked array"),
@@ -103,8 +103,8 @@ REFUSED = [
     (lambda: fit(y=[10**400] * 200), "as large as inf"),
     (lambda: SPLIT(Particular()).fit(NO_B.to_numpy(), Y), NO_VALUES.format("1")),
     (lambda: lc.SLCPRegressor(Particular(), law="kernel").fit(NO_B, Y), NO_VALUES.format("'b'")),
-    (lambda: CELLS(LINE, groups=2).fit(X, Y), "groups: got 2; expected one of the 2 columns"),
-    (lambda: CELLS(LINE, groups=-3).fit(pl.DataFrame(X), Y), "groups: got -3; expected one of"),
+    (lambda: CELLS(LINE, groups=2).fit(X, Y), "got groups=2; expected one of the 2 columns"),
+    (lambda: CELLS(LINE, groups=-3).fit(pl.DataFrame(X), Y), "got groups=-3; expected one of"),
 ]
 
 

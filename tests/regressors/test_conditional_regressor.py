@@ -77,7 +77,7 @@ def test_a_group_without_enough_rows_is_infinite_named_and_said():
         intervals = model.predict_interval(NEW[:2], groups=["a", "small"])
     np.testing.assert_array_equal(np.isinf(intervals).all(axis=1), [False, True])
     # A label that training rows do not have breaks what holds between columns.
-    with pytest.warns(UserWarning, match="too few calibration rows are like these"):
+    with pytest.warns(UserWarning, match="too few calibration rows are similar"):
         assert np.isinf(model.predict_interval(NEW[:1], groups=["unseen"])).all()
     found = model.diagnose(NEW[:2], groups=["a", "unseen"])
     np.testing.assert_array_equal(found["infinite"], [False, True])
@@ -91,7 +91,7 @@ def test_rare_labels_may_be_one_group():
     city = np.array([f"rare {i}" if i % 4 == 0 else "many" for i in range(600)])
     model = conditional(min_group_rows=50).fit(X, Y, groups=city)
     assert np.isfinite(model.predict_interval(NEW[:2], groups=["many", "unseen"])).all()
-    assert "one group together, of x0" in str(model.guarantee_)
+    assert "merged into one group: x0" in str(model.guarantee_)
 
 
 @pytest.mark.parametrize("score", ci_but(["absolute", "residual"], SCORES))

@@ -273,8 +273,8 @@ def test_out_of_bag_is_the_mean_of_trees_that_have_not_seen_the_row(forest, side
 
 
 REFUSED = {
-    "hold out 45 rows of 150": (SplitConformalRegressor, {"cv": ShuffleSplit(3, test_size=0.1)}),
-    "from 2 folds to one per row": (SplitConformalRegressor, {"cv": 151}),
+    "hold out 45 of 150 rows": (SplitConformalRegressor, {"cv": ShuffleSplit(3, test_size=0.1)}),
+    "at least 2 folds and at most one per row": (SplitConformalRegressor, {"cv": 151}),
     "cv='oob' with LinearRegression": (SplitConformalRegressor, {"cv": "oob"}),
     "with a law": (SLCPRegressor, {"cv": "oob", "estimator": RandomForestRegressor(5)}),
     "The 'cv' parameter": (SplitConformalRegressor, {"cv": "ten"}),
@@ -294,7 +294,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(message):
 
 def test_what_folds_do_not_give_is_refused_in_a_sentence():
     model = light(SLCPRegressor, cv=4).fit(X, Y)
-    with pytest.raises(ValueError, match="has intervals alone; call conformalize"):
+    with pytest.raises(ValueError, match="gives only intervals; call conformalize"):
         model.predict_quantiles(X_NEW, 0.5)
     monitor = optional("localconformal.monitor")
     with pytest.raises(ValueError, match="with cv=; call conformalize"):

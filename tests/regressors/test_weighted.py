@@ -52,16 +52,16 @@ def test_rows_without_any_weight():
 @pytest.mark.parametrize(
     ("params", "fit", "told"),
     [
-        ({"weights": lambda X: X[:, 0]}, {"weights": ONES}, "pass one of them"),
-        ({"weights": lambda X: X[:, 0]}, {"target": np.zeros((9, 2))}, "pass one of them"),
-        ({}, {"weights": ONES, "target": np.zeros((9, 2))}, "pass one of them"),
-        ({"weights": LogisticRegression()}, {}, "target= of fit"),
-        ({"weights": LogisticRegression()}, {"weights": ONES}, "pass one of them"),
+        ({"weights": lambda X: X[:, 0]}, {"weights": ONES}, "pass only one"),
+        ({"weights": lambda X: X[:, 0]}, {"target": np.zeros((9, 2))}, "pass only one"),
+        ({}, {"weights": ONES, "target": np.zeros((9, 2))}, "pass only one"),
+        ({"weights": LogisticRegression()}, {}, "target= in fit"),
+        ({"weights": LogisticRegression()}, {"weights": ONES}, "pass only one"),
         ({"weights": lambda X: np.ones(3)}, {}, "for each of"),
         ({"weights": lambda X: -np.ones(len(X))}, {}, "are negative or not finite, such as -1"),
         ({}, {"weights": np.nan * ONES}, "such as nan"),
         ({}, {"weights": ONES[1:]}, "inconsistent"),
-        ({}, {"target": np.zeros((9, 3))}, "target, the new rows.*3 features"),
+        ({}, {"target": np.zeros((9, 3))}, "target= .the new rows.*3 features"),
     ],
 )
 def test_bad_weights(params, fit, told):
@@ -70,9 +70,9 @@ def test_bad_weights(params, fit, told):
 
 
 def test_weights_are_given_everywhere_or_nowhere():
-    with pytest.raises(ValueError, match="here but not to fit"):
+    with pytest.raises(ValueError, match="here but not in fit"):
         weighted().fit(X, Y).predict_interval(X, weights=ONES)
-    with pytest.raises(ValueError, match="to fit but not here"):
+    with pytest.raises(ValueError, match="in fit but not here"):
         weighted().fit(X, Y, weights=ONES).predict_interval(X)
 
 
@@ -97,7 +97,7 @@ def test_learned_weights_are_even_without_a_shift_and_whatever_the_number_of_row
 def test_there_is_no_distribution_and_the_guarantee_says_what_is_assumed():
     model = weighted().fit(X, Y)
     assert model.guarantee_.predictive is None
-    with pytest.raises(ValueError, match="calibration rows of its own"):
+    with pytest.raises(ValueError, match="with different calibration rows"):
         model.predict_quantiles(X, [0.5])
     known = model.fit(X, Y, weights=ONES).guarantee_
     assert known.marginal

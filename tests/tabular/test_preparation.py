@@ -101,7 +101,7 @@ class TestWhatIsLearned:
         assert "beyond the 15" in note_about(learn(frame), "near")
 
     def test_nothing_left_or_no_frame_is_one_sentence(self):
-        with pytest.raises(TableError, match="tells training rows apart"):
+        with pytest.raises(TableError, match="distinguishes training rows"):
             learn(pd.DataFrame({"a": [1, 1], "b": [None, None]}))
         with pytest.raises(TableError, match="got ndarray; expected a frame"):
             learn(np.zeros((3, 2)))
@@ -189,8 +189,8 @@ class TestTimes:
             learn(pd.DataFrame({"sold": ["01/02/2020", day]}))
             for day in ("03/04/2020", "31/05/2020")
         )
-        assert "could be either" in note_about(either, "sold")
-        assert "could be either" not in note_about(told, "sold")
+        assert "are ambiguous" in note_about(either, "sold")
+        assert "are ambiguous" not in note_about(told, "sold")
         made = either.transform(pd.DataFrame({"sold": ["05/06/2020"]}))
         assert made["sold.day"].tolist() == [5]
 

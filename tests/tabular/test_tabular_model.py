@@ -149,7 +149,7 @@ UNFITTABLE = [({"confidence_level": levels}, words) for levels, words in LEVELS]
 UNFITTABLE += [({"features": ["price", "size"]}, "'price' among the features")]
 UNFITTABLE += [({"groups": "regio"}, "did you mean 'region'")]
 UNFITTABLE += [({"model": LogisticRegression()}, "the model is a LogisticRegression; expected")]
-UNFITTABLE += [({"table": homes(50).rename(columns={"size": 0})}, "got 0 as a name of columns")]
+UNFITTABLE += [({"table": homes(50).rename(columns={"size": 0})}, "got the column name 0")]
 
 
 @pytest.mark.parametrize(("options", "words"), UNFITTABLE)

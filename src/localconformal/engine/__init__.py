@@ -1,4 +1,4 @@
-"""Engines: what answers for a law. This file has what they share, and loads no compiler.
+"""Engines, which compute a law. This file has what they share, and does not load the compiler.
 
 numba is loaded when a loop is first called.
 """
@@ -19,20 +19,21 @@ from numpy.typing import NDArray
 from localconformal.parallel import asked_jobs
 from localconformal.quantiles import Array, cdf_targets
 
-#: Reference rows up to which plain NumPy answers: no compiler is needed.
+#: Number of reference rows up to which plain NumPy is used: no compiler is needed.
 FEW = 3_000
 #: exp(-u^2 / 2) is no longer a normal float64 beyond this u^2: the nearest row has no mass.
 NO_MASS = 1400.0
-#: At this multiple of the largest distance every kernel is flat to within rounding.
+#: At this multiple of the largest distance, every kernel is flat up to rounding.
 FLAT = 1e6
 _one_at_a_time = RLock()
 
 
 class Engine:
-    """Sorted reference scores v (n,), and how much mass each has at any row.
+    """Sorted reference scores v (n,), and the mass of each at any row.
 
-    Rows come as the engine's own view of them. A compiled engine has three loops, for `_locate`,
-    `_mass_up_to` and `moments`, and `_run`, which has one fill an array; others have these methods.
+    Rows are given as the engine's own view of them. A compiled engine has three loops, for
+    `_locate`, `_mass_up_to` and `moments`, and `_run`, which lets one of them fill an array; other
+    engines define these methods.
     """
 
     v: Array
@@ -69,26 +70,26 @@ class Engine:
         return np.ascontiguousarray(np.broadcast_to(targets, (m, targets.shape[-1])))
 
     def _scores(self, positions: NDArray[np.int64], targets: Array) -> Array:
-        """Scores at these positions; +inf past the last, -inf where nothing was to reach."""
+        """Scores at these positions; +inf past the last, -inf for targets of 0 or less."""
         return np.where(targets <= 0.0, -np.inf, np.append(self.v, np.inf)[positions])
 
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What was chosen, and why."""
+    """The chosen engine, and why."""
 
     engine: str
     reason: str
     n_references: int
-    #: Of the sketch, and the rank error that it may have.
+    #: Landmarks of the sketch, and its largest allowed rank error.
     n_landmarks: int | None = None
     tolerance: float = 0.005
-    #: 99th percentile of the rank error at held-aside rows; 0 for exact engines.
+    #: 99th percentile of the rank error at held-out rows; 0 for exact engines.
     certified_error: float = 0.0
 
 
 def fewest_doublings(farthest: Array, enough: Callable[[Array], NDArray[np.bool_]]) -> Array:
-    """For each row the fewest doublings of h, 1 or more, that are ``enough``: (m,).
+    """For each row the smallest number of doublings of h, at least 1, that is ``enough``: (m,).
 
     ``farthest`` (m,) is the largest distance of each row in units of h.
     """
@@ -104,7 +105,7 @@ def fewest_doublings(farthest: Array, enough: Callable[[Array], NDArray[np.bool_
 
 
 class _Loop:
-    """A function that is compiled when it is first called, with all that its file calls."""
+    """A function compiled on its first call, together with the other loops of its file."""
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         self.function, self.options = function, options
@@ -119,7 +120,7 @@ class _Loop:
             return answer
 
     def compile(self) -> Any:
-        """numba's function; in the file, it and its neighbours take the place of plain ones."""
+        """numba's function; in the file, it and the other loops replace the plain ones."""
         from numba import njit
 
         with _one_at_a_time:
@@ -127,7 +128,7 @@ class _Loop:
                 try:
                     self.compiled = njit(cache=True, **self.options)(self.function)
                 except RuntimeError:
-                    # No cache folder can be written to: every process compiles for itself.
+                    # No cache folder is writable: every process compiles its own.
                     self.compiled = njit(**self.options)(self.function)
                 names = self.function.__globals__
                 for name, value in [*names.items()]:
@@ -137,7 +138,7 @@ class _Loop:
 
 
 def jit(inline: str = "never") -> Any:
-    """Have a function compiled without fast maths, so that no sum is ever reordered."""
+    """Compile a function without fast maths, so that sums are never reordered."""
     options = {"inline": inline, "nogil": True, "error_model": "numpy"}
     return lambda function: _Loop(function, options)
 
@@ -145,7 +146,7 @@ def jit(inline: str = "never") -> Any:
 def run_in_threads(
     work: Callable[[Any], None], jobs: list[Any], n_jobs: int | None, worthwhile: int
 ) -> None:
-    """Do the jobs, in as many threads as asked for and worthwhile; the loops release the lock."""
+    """Do the jobs, in at most ``n_jobs`` threads if worthwhile; the loops release the GIL."""
     threads = min(effective_n_jobs(asked_jobs(n_jobs)), len(jobs), worthwhile + 1)
     if threads <= 1:
         for job in jobs:

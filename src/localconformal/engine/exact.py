@@ -1,4 +1,4 @@
-"""The exact engine: every weight of every reference, at the speed of the exponential.
+"""The exact engine: the weights of all references, at the speed of the exponential.
 
 The law at x is a running sum of n weights in the order of V, at the cost of n distances and n
 exponentials.
@@ -8,22 +8,22 @@ exponentials.
     references    sorted by V, stored in blocks of 512, column by column: a column of a block is
                   2 kB and stays in the first cache
     first pass    u^2 of a block -> its minimum -> weights relative to it -> one sum per block
-                  (an online maximum: no exponential can underflow for lack of a common scale)
+                  (an online maximum: no weight underflows for lack of a common scale)
     then          block sums on the common scale of the row's nearest reference; prefix sums
-    second pass   only in the one block where a level falls: position inside it
+    second pass   only in the one block that contains a level: position inside it
 
 * Distances are sums of squared differences: nothing cancels, and LLVM vectorises the loop.
 * exp is a polynomial for the fraction of the exponent and an integer shift for the rest: the C
   library's scalar exp cannot be vectorised.
-* The order of a sum is written down: `dot` adds in lanes, whoever compiles it.
+* The order of a sum is fixed: `dot` adds in lanes, on every machine.
 * The law is the same in `_locate` and `_mass_up_to`: at the last reference of a block the prefix
-  sum, inside the block a running sum capped by that. So quantiles and CDF are exact inverses.
-* A query row looks at itself and the references alone: batches and threads change no bit.
+  sum, inside the block a running sum capped by it. So quantiles and CDF are exact inverses.
+* A query row uses only itself and the references: batches and threads change no bit.
 
-Precision. float32 coordinates, centred and in units of h, carry an error of about 8 R^2 eps in u^2,
-R the largest norm. Up to R^2 = `_FLOAT32_REACH` that is 2e-4 in a squared distance of order one,
-far below what moves a quantile by more than a rank. References or rows further out use float64,
-and so do compact kernels, which have an edge. Sums are float64.
+Precision. float32 coordinates, centred and in units of h, have an error of about 8 R^2 eps in u^2,
+with R the largest norm. Up to R^2 = `_FLOAT32_REACH` that is 2e-4 in a squared distance of order
+one, far below what moves a quantile by more than a rank. References or rows further out use
+float64, and so do compact kernels, which have an edge. Sums are float64.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from numba.extending import intrinsic, overload
 from localconformal.engine import FLAT, NO_MASS, Engine, jit, run_in_threads
 from localconformal.quantiles import EDGE_GUARD, Array
 
-#: The number by which compiled code knows a kernel.
+#: Numbers of the kernels in compiled code.
 _CODES = {"gaussian": 0, "boxcar": 1, "epanechnikov": 2}
 _FLOAT32_REACH = 500.0
-#: Query rows a thread takes at a time, and pairs below which threads do not pay.
+#: Query rows a thread takes at a time, and pairs that make another thread worthwhile.
 _CHUNK_ROWS, _PAIRS_PER_THREAD = 256, 2_000_000
 _cgutils: Any = untyped_tools
-#: Running sums of `dot`, side by side.
+#: Parallel running sums of `dot`.
 _LANES = 64
-#: Numbers among which a minimum is looked for one after the other.
+#: Up to this many numbers, a minimum is found one by one.
 _FEW = 8
 
 
 @intrinsic
 def _dot(typing_context: Any, a: Any, b: Any) -> Any:
-    """a.b of two contiguous vectors of one precision: in lanes, these by halves, then the rest."""
+    """a.b of two contiguous vectors of one precision: in lanes, added by halves, then the rest."""
     if not (a == b and isinstance(a, types.Array) and a.ndim == 1 and a.layout == "C"):
         raise TypingError(f"dot of {a} and {b}; expected two contiguous vectors of one precision")
 
@@ -84,12 +84,12 @@ def _dot(typing_context: Any, a: Any, b: Any) -> Any:
     return a.dtype(a, b), codegen
 
 
-#: What loops call: the compiler gives it two vectors.
+#: The name that loops call; the compiler passes two vectors.
 dot: Any = _dot
 
 
 def _add_lanes(builder: Any, sums: Any) -> Any:
-    """The lanes of one vector added up: the second half to the first, until one is left."""
+    """The sum of the lanes of a vector: its second half is added to the first until one is left."""
     count = _LANES
     while count > 1:
         count //= 2
@@ -102,7 +102,7 @@ def _add_lanes(builder: Any, sums: Any) -> Any:
 
 @jit(inline="always")
 def smallest(values: Any, aside: Any) -> Any:
-    """The minimum, by halves, which vector instructions can follow; ``aside`` is written to."""
+    """The minimum, by halves, which can be vectorised; overwrites ``aside``."""
     half = (len(values) + 1) // 2
     for j in range(half):
         aside[j] = min(values[j], values[len(values) - half + j])
@@ -119,7 +119,7 @@ def smallest(values: Any, aside: Any) -> Any:
 
 @intrinsic
 def _power_of_two32(typing_context: Any, exponent: Any) -> Any:
-    """2^exponent as float32, by writing the exponent's bits."""
+    """2^exponent as float32, by setting the exponent's bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(32)
@@ -131,7 +131,7 @@ def _power_of_two32(typing_context: Any, exponent: Any) -> Any:
 
 @intrinsic
 def _power_of_two64(typing_context: Any, exponent: Any) -> Any:
-    """2^exponent as float64 of a whole float64: adding 1.5 x 2^52 leaves it in the low bits."""
+    """2^exponent as float64, for a whole float64: adding 1.5 x 2^52 puts it in the low bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word, double = ir.IntType(64), ir.DoubleType()
@@ -143,7 +143,7 @@ def _power_of_two64(typing_context: Any, exponent: Any) -> Any:
 
 
 def exp(x: Any) -> Any:
-    """exp(x) for x <= 0, without a branch: in float32 to 3e-6, in float64 to 1e-14."""
+    """exp(x) for x <= 0, without a branch: to 3e-6 in float32, to 1e-14 in float64."""
     raise NotImplementedError
 
 
@@ -220,12 +220,12 @@ def weigh(kernel: int, u2: Any, offset: Any, w: Any) -> Any:
             w[j] = max(one - u2[j], zero)
 
 
-# In what follows ``held`` is (blocks, n, kernel, needed, unit), and ``space`` what `_space` makes.
+# Below, ``held`` is (blocks, n, kernel, needed, unit), and ``space`` comes from `_space`.
 
 
 @jit()
 def _space(blocks: Any) -> Any:
-    """Scratch: u^2 and weights of a block; of each block its prefix sum and smallest u^2."""
+    """Scratch: u^2 and weights of a block; the prefix sum and smallest u^2 of each block."""
     n_blocks, _, size = blocks.shape
     u2, w = np.empty(size, blocks.dtype), np.empty(size, blocks.dtype)
     return u2, w, np.empty(n_blocks), np.empty(n_blocks, blocks.dtype)
@@ -235,7 +235,7 @@ def _space(blocks: Any) -> Any:
 def _sum_blocks(x: Any, held: Any, scale: Any, space: Any) -> Any:
     """First pass: fills the smallest u^2 and the prefix sum of each block, on the common scale.
 
-    Returns whether there is mass enough, the effective sample size and the smallest u^2.
+    Returns whether there is enough mass, the effective sample size and the smallest u^2.
     """
     blocks, n, kernel, needed, _ = held
     u2, w, prefix, near = space
@@ -262,7 +262,7 @@ def _sum_blocks(x: Any, held: Any, scale: Any, space: Any) -> Any:
 
 @jit()
 def _farthest(x: Any, blocks: Any, n: int, u2: Any) -> float:
-    """Largest squared distance of one query row: only rows that need a wider kernel ask for it."""
+    """Largest squared distance of one query row: needed only to widen the kernel."""
     n_blocks, _, size = blocks.shape
     farthest = 0.0
     for b in range(n_blocks):
@@ -312,7 +312,7 @@ def _settle(x: Any, held: Any, space: Any) -> Any:
 
 @jit(inline="always")
 def _open_block(x: Any, held: Any, scale: Any, nearest: Any, b: int, space: Any) -> Any:
-    """Weights of block b again, for the second pass: how many, their factor, the mass before."""
+    """Recompute the weights of block b for the second pass: how many, their factor, mass before."""
     blocks, n, kernel, _, _ = held
     u2, w, prefix, near = space
     count = min(blocks.shape[2], n - b * blocks.shape[2])
@@ -323,9 +323,9 @@ def _open_block(x: Any, held: Any, scale: Any, nearest: Any, b: int, space: Any)
 
 @jit()
 def _walk(w: Any, factor: float, before: float, most: int, wanted: float) -> Any:
-    """Add weights until ``wanted``, at most so many: how many stayed below it, and their sum.
+    """Add at most ``most`` weights until ``wanted``: how many stayed below it, and their sum.
 
-    One by one: were the additions reordered, a longer sum could come out smaller.
+    One by one: with reordered additions, a longer sum could be smaller.
     """
     running = before
     for j in range(most):
@@ -352,7 +352,7 @@ def _locate(rows: Any, held: Any, targets: Any, positions: Any) -> None:
             if b != opened:
                 count, factor, before = _open_block(rows[i], held, scale, nearest, b, space)
                 opened = b
-            # The last reference of a block holds the prefix sum, which reaches the target.
+            # The last reference of a block has the prefix sum, which reaches the target.
             inside, _ = _walk(w, factor, before, count - 1, wanted)
             positions[i, l] = b * size + inside
 
@@ -405,7 +405,7 @@ def _moments_of(v: Any, rows: Any, held: Any, _: Any, out: Any) -> None:
 class ExactEngine(Engine):
     """Kernel laws of sorted reference scores v (n,) and their rows (n, d), compiled."""
 
-    #: References that stand together.
+    #: References per block.
     block = 512
     _loops = _locate, _mass_up_to, _moments_of
 
@@ -422,14 +422,14 @@ class ExactEngine(Engine):
         self.needed = min(min_effective_samples, len(v)) * (1.0 - 1e-6)
         self.centre = references.mean(axis=0)
         scaled = (references - self.centre) / bandwidth
-        # As they came: centring would round distances that lie on the edge of a kernel.
+        # Not centred: that would round distances on the edge of a kernel.
         self.wide = _into_blocks(references)
         reach = float(np.einsum("ij,ij->i", scaled, scaled).max())
         narrow_enough = kernel == "gaussian" and reach <= _FLOAT32_REACH
         self.narrow = _into_blocks(scaled).astype(np.float32) if narrow_enough else None
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
-        """``out``, filled on chunks of rows, in threads, each at the precision that it needs."""
+        """``out``, filled on chunks of rows, in threads, each at the precision it needs."""
         scaled = (rows - self.centre) / self.bandwidth
         near = np.zeros(len(rows), dtype=bool)
         if self.narrow is not None:
@@ -454,7 +454,7 @@ class ExactEngine(Engine):
 
 
 def _into_blocks(points: Array) -> Array:
-    """(n, d) -> (blocks, d, block), the last one padded; short references make one short block."""
+    """(n, d) -> (blocks, d, block), the last one padded; few references make one short block."""
     n, d = points.shape
     size = min(ExactEngine.block, n)
     padded = np.zeros((-(-n // size) * size, d))

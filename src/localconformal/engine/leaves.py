@@ -1,12 +1,12 @@
 """The leaf engine: laws on the references that share leaves with a row.
 
-w_i(x) = (1 / T) sum_t 1{X_i in leaf_t(x)} / |leaf_t(x)|. Leaves of all trees are numbered
-through, 0 to the number of them; a row is known by its T codes, -1 for a leaf that no reference
-is in. Such trees are left out of the average; a row with nothing but such leaves gets the law of
-all references, and is flagged. Compiled loops go down the trees, then along the ranks.
+w_i(x) = (1 / T) sum_t 1{X_i in leaf_t(x)} / |leaf_t(x)|. Leaves are numbered across all trees,
+from 0; a row is represented by its T codes, -1 for a leaf without references. Such trees are left
+out of the average; a row with only such leaves gets the law of all references, and is flagged.
+Compiled loops go down the trees, then along the ranks.
 
-Adding up every member of every leaf would cost as much as the leaves are large. Instead each leaf
-keeps its members' ranks in order, and how many lie up to the end of each of C bins of ranks:
+The cost of adding up every member of every leaf would grow with the size of the leaves. Instead,
+each leaf keeps its members' ranks in order, and how many lie up to the end of each of C rank bins:
 
 ::
 
@@ -15,11 +15,11 @@ keeps its members' ranks in order, and how many lie up to the end of each of C b
                                             table of the leaf:  2   3  3       6
 
     first pass    the T tables of the row, each over its leaf's size, are added up: F at the end
-                  of every bin, in C vector operations per tree, whatever the size of the leaves
-    second pass   only in the one bin where a level falls: its members, by rank, one by one
+                  of every bin, in C vector operations per tree, for any size of leaves
+    second pass   only in the one bin that contains a level: its members, by rank, one by one
 
 * C is about a quarter of the mean size of a leaf, within bounds: a bin has a few members per tree.
-* Four rows go down a tree side by side, without a branch: one row would wait for each node.
+* Four rows go down a tree side by side, without branches: a single row would wait for each node.
 * The law is the same in `_locate` and `_mass_up_to`, and sums are never reordered, as in `exact`.
 """
 
@@ -38,28 +38,28 @@ from localconformal.quantiles import Array
 
 Codes = NDArray[np.int32]
 
-#: Query rows a thread takes at a time: enough to use a tree while it is in the cache.
+#: Query rows a thread takes at a time: enough to reuse a tree while it is in the cache.
 _CHUNK_ROWS = 2048
-#: Rows below which a second thread does not pay.
+#: Rows that make another thread worthwhile.
 _ROWS_PER_THREAD = 256
-#: Bins of ranks, at least and at most, and about how many members one may hold on average.
+#: Fewest and most bins of ranks, and the approximate mean number of members per bin.
 _FEWEST_BINS, _MOST_BINS, _MEMBERS_PER_BIN = 24, 256, 4.0
 #: Members of a bin are sorted when they are fewer than its width over this.
 _SORTED_SHARE = 4
-#: Up to so many members go through buckets.
+#: Up to this many members are sorted by buckets.
 _FEW_KEYS = 1024
-#: A key has a member's place above and its tree in these bits below.
+#: The bits of a key for the tree; the member's place is in the bits above.
 _TREE = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
 class _Records:
-    """Leaves for compiled loops: one record per leaf, which a query reads in one go.
+    """Leaves for compiled loops: one record per leaf, which a query reads at once.
 
-    Record k stands at starts[k]:starts[k + 1] of the words: first how many members lie up to the
-    end of each bin of ranks, then the members' places within their bins; rank r is at place
-    r % width of bin r // width. Words have 16 bits where they suffice: what a query costs is
-    mostly waiting for memory.
+    Record k is at starts[k]:starts[k + 1] of the words: first how many members lie up to the end
+    of each bin of ranks, then the members' places within their bins; rank r is at place r % width
+    of bin r // width. Words have 16 bits if that is enough: most of a query's time is spent waiting
+    for memory.
     """
 
     starts: NDArray[np.int64]
@@ -69,7 +69,7 @@ class _Records:
 
     @classmethod
     def of(cls, starts: NDArray[np.int64], members: NDArray[np.int32], n: int) -> _Records:
-        """Of ranks below n, those in leaf k at starts[k]:starts[k + 1]."""
+        """From ranks below n; those in leaf k are at starts[k]:starts[k + 1]."""
         sizes = np.diff(starts)
         # More bins for larger leaves: a query opens one bin of each tree's leaf.
         typical = len(members) / max(1, int(np.count_nonzero(sizes)))
@@ -88,7 +88,7 @@ class _Records:
 
 @jit(inline="always")
 def _step(x: Any, words: Any, reals: Any, node: Any) -> Any:
-    """The child that x goes to; unsigned, since signed indices are checked for their sign."""
+    """The child that x goes to; unsigned, since signed indices would be checked."""
     feature = np.uint64(words[node, np.uint64(0)])
     return np.uint64(words[node, np.uint64(1)]) + np.uint64(x[feature] > reals[node, np.uint64(3)])
 
@@ -97,10 +97,10 @@ def _step(x: Any, words: Any, reals: Any, node: Any) -> Any:
 def _walk_trees(points: Any, words: Any, reals: Any, roots: Any, codes: Any) -> None:
     """Leaf of each row in each tree: points (m, d) float32 -> codes (m, T).
 
-    Node k has words[k] = (feature, left child, code, threshold), the last as ``reals``, which is
-    the same memory read as float32: a node is one look at it. Its right child stands after the
-    left one. A leaf is its own left child with an infinite threshold, so that rows that arrive
-    early stay there while the three beside them go on.
+    Node k has words[k] = (feature, left child, code, threshold), the last in ``reals``, the same
+    memory read as float32: a node takes one memory access. Its right child follows the left one. A
+    leaf is its own left child with an infinite threshold, so rows that arrive early stay there
+    while the other three go on.
     """
     last = len(points) - 1
     for t in range(len(roots)):
@@ -120,14 +120,14 @@ def _walk_trees(points: Any, words: Any, reals: Any, roots: Any, codes: Any) -> 
             codes[k, t], codes[l, t] = words[c, 2], words[d, 2]
 
 
-# In what follows ``held`` is (starts, records, bins, width, n), and `_scratch` makes the rest.
+# Below, ``held`` is (starts, records, bins, width, n), and the rest comes from `_scratch`.
 
 
 @jit()
 def _first_pass(codes: Any, held: Any, row: Any) -> bool:
-    """Mass up to the end of each bin; each tree's record and one member's mass.
+    """Fill the mass up to the end of each bin; each tree's record and the mass of one member.
 
-    Empty and unknown leaves have mass 0. Where all are, every reference counts alike: True.
+    Empty and unknown leaves have mass 0. If all are such, all references count equally: True.
     """
     starts, records, bins, width, n = held
     prefix, share, first = row
@@ -153,7 +153,7 @@ def _first_pass(codes: Any, held: Any, row: Any) -> bool:
 
 @jit()
 def _gather(records: Any, b: int, row: Any, keys: Any) -> int:
-    """Keys of the members in bin b: place in the bin above, tree below; how many."""
+    """Fill keys of the members in bin b (high bits: place, low bits: tree); return how many."""
     prefix, share, first = row
     found, bins, at = np.uint64(0), np.uint64(len(prefix)), np.uint64(b)
     for t in range(len(share)):
@@ -172,7 +172,7 @@ def _gather(records: Any, b: int, row: Any, keys: Any) -> int:
 
 @jit()
 def _sort(keys: Any, width: int, aside: Any, ends: Any) -> None:
-    """Into buckets by place, which leaves little to put in order one by one."""
+    """Sort by buckets of places, then by insertion, which is left with little to do."""
     if len(keys) > _FEW_KEYS:
         keys.sort()
         return
@@ -200,10 +200,10 @@ def _sort(keys: Any, width: int, aside: Any, ends: Any) -> None:
 
 @jit()
 def _open(held: Any, b: int, alike: bool, row: Any, bin_: Any) -> int:
-    """Second pass: places and weights of the members in bin b, in order; how many.
+    """Second pass: fill places and weights of the members in bin b, in order; return how many.
 
-    A few members are sorted, many are added up over the width of the bin; where all references
-    count alike, they are the members.
+    A few members are sorted, many are added up over the width of the bin; if ``alike``, all
+    references are members.
     """
     _, records, _, width, n = held
     keys, dense, places, weights, aside, ends = bin_
@@ -220,7 +220,7 @@ def _open(held: Any, b: int, alike: bool, row: Any, bin_: Any) -> int:
             dense[key >> 32] += share[key & _TREE]
         for j in range(len(dense)):
             places[count], weights[count] = j, dense[j]
-            # Without a branch: whether a place has weight is anyone's guess.
+            # Without a branch: whether a place has weight is unpredictable.
             count += dense[j] > 0.0
         return count
     _sort(some, len(dense), aside, ends)
@@ -232,7 +232,7 @@ def _open(held: Any, b: int, alike: bool, row: Any, bin_: Any) -> int:
 
 @jit()
 def _scratch(bins: int, trees: int, width: int) -> Any:
-    """What the first pass fills (mass by bin; share and record by tree), and the second."""
+    """Arrays for the first pass (mass by bin; share and record by tree), and for the second."""
     row = np.empty(bins), np.empty(trees), np.empty(trees, dtype=np.uint64)
     keys, dense = np.empty(trees * width, dtype=np.int64), np.empty(width)
     most = width * (1 + trees // _SORTED_SHARE) + 1
@@ -242,7 +242,7 @@ def _scratch(bins: int, trees: int, width: int) -> Any:
 
 @jit()
 def _locate(codes: Any, held: Any, targets: Any, positions: Any) -> None:
-    """First rank at which the law reaches each target (m, L); n where it never does."""
+    """First rank at which the law reaches each target (m, L); n if it never does."""
     width, n = held[3], held[4]
     row, bin_ = _scratch(held[2], codes.shape[1], width)
     prefix, places, weights = row[0], bin_[2], bin_[3]
@@ -254,13 +254,13 @@ def _locate(codes: Any, held: Any, targets: Any, positions: Any) -> None:
             if wanted > prefix[-1]:
                 positions[i, l] = n
                 continue
-            # A bin without members can only be found for a target of 0, whose answer is -inf.
+            # Only a target of 0, whose answer is -inf, can lead to a bin without members.
             b = np.searchsorted(prefix, wanted)
             if b != opened:
                 count = _open(held, b, alike, row, bin_)
             opened = b
             running, j = prefix[b - 1] if b > 0 else 0.0, 0
-            # The last member of a bin holds the sum of the first pass, which reaches the target.
+            # The last member of a bin has the sum of the first pass, which reaches the target.
             while j < count - 1:
                 running += weights[j]
                 if running >= wanted:
@@ -328,7 +328,7 @@ def _moments_of(v: Any, codes: Any, held: Any, _: Any, out: Any) -> None:
 class LeafEngine(Engine):
     """Laws of sorted reference scores v (n,), compiled.
 
-    Ranks of the members of leaf k stand at members[starts[k]:starts[k + 1]]. ``find``, rows
+    Ranks of the members of leaf k are members[starts[k]:starts[k + 1]]. ``find``, rows
     (m, ...) -> codes (m, T), is called on chunks of rows, in threads.
     """
 
@@ -352,7 +352,7 @@ class LeafEngine(Engine):
 
         def work(part: slice) -> None:
             codes = self.find(rows[part])
-            # Codes may come from a model file: the loops follow them without looking.
+            # Codes may come from a model file, and the loops do not check them.
             if codes.max(initial=-1) >= len(held.starts) - 1:
                 raise ValueError("got the code of a leaf that does not exist; fit the law again.")
             loop(codes, inside, asked[part], out[part])
@@ -365,7 +365,7 @@ class LeafEngine(Engine):
 
 @dataclass(frozen=True)
 class TreeWalk:
-    """Down compiled trees: points (m, d) float32 -> codes (m, T)."""
+    """Walk down compiled trees: points (m, d) float32 -> codes (m, T)."""
 
     words: NDArray[np.int32]
     roots: NDArray[np.int64]

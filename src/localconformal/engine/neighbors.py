@@ -1,9 +1,9 @@
-"""The neighbours engine: the k nearest references, and those as far as the k-th, all alike.
+"""The neighbours engine: equal weights on the k nearest references and those tied with the k-th.
 
-scikit-learn's k-d tree finds them; what follows is little work beside it, and plain NumPy.
-Neighbours of a chunk of rows come as one sorted array of keys, row * n + rank in the order of V:
-those of row i stand at starts[i]:starts[i + 1], and how many have a rank below c is one search for
-the key i * n + c.
+scikit-learn's k-d tree finds them; the rest is little work in comparison, in plain NumPy. The
+neighbours of a chunk of rows are one sorted array of keys, row * n + rank in the order of V: those
+of row i are at starts[i]:starts[i + 1], and the number with a rank below c is one search for the
+key i * n + c.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sklearn.neighbors import KDTree
 from localconformal.engine import Engine
 from localconformal.quantiles import EDGE_GUARD, Array
 
-#: Query rows, and neighbours of them, that are held at once.
+#: Query rows, and their neighbours, that are held at once.
 _CHUNK_ROWS, _CHUNK_PAIRS = 2048, 2**21
 
 
 class _Near(NamedTuple):
-    """Neighbours of a chunk of rows, as told above."""
+    """Neighbours of a chunk of rows, as described above."""
 
     part: slice
     keys: NDArray[np.int64]
@@ -37,7 +37,7 @@ class NeighborEngine(Engine):
     def __init__(self, v: Array, references: Array, k: int) -> None:
         self.v, self.references, self.k = v, references, min(k, len(v))
         self.tree = KDTree(references)
-        # Where many references are equally far, fewer rows are taken at a time.
+        # If many references are at the same distance, chunks are smaller.
         some = references[:: max(1, len(v) // 4)]
         most = int(self._near(some, slice(4)).sizes.max())
         self.chunk = max(1, min(_CHUNK_ROWS, _CHUNK_PAIRS // most))
@@ -46,7 +46,7 @@ class NeighborEngine(Engine):
         positions = np.full(targets.shape, len(self.v))
         for near in self._chunks(rows):
             wanted, sizes = targets[near.part], near.sizes[:, None]
-            # The first j with j / size >= t; the last neighbour holds all of the mass.
+            # The first j with j / size >= t; at the last neighbour the mass is 1.
             j = np.clip(np.ceil(wanted * sizes).astype(np.int64), 1, sizes)
             found = near.keys[near.starts[:, None] + j - 1] % len(self.v)
             positions[near.part] = np.where(wanted > 1.0, len(self.v), found)
@@ -61,7 +61,7 @@ class NeighborEngine(Engine):
         return out
 
     def moments(self, rows: Array) -> Array:
-        """E V, E|V|, how many neighbours there are, and 0, for no row is widened: (m, 4)."""
+        """E V, E|V|, the number of neighbours, and 0, since no row is widened: (m, 4)."""
         out = np.zeros((len(rows), 4))
         for near in self._chunks(rows):
             v = self.v[near.keys % len(self.v)]
@@ -71,7 +71,7 @@ class NeighborEngine(Engine):
         return out
 
     def _chunks(self, rows: Array) -> Iterator[_Near]:
-        """Neighbours, chunk by chunk; the size of a chunk changes no answer."""
+        """Neighbours, chunk by chunk; the chunk size does not change any answer."""
         for start in range(0, len(rows), self.chunk):
             yield self._near(rows, slice(start, start + self.chunk))
 

@@ -1,36 +1,37 @@
-"""The path engine: thresholds that cover over every shift in a class of functions, exactly.
+"""The path engine: exact thresholds for coverage over every shift in a class of functions.
 
-Scores S_1..S_n and points phi_1..phi_n, whose span has the constant. With one more row (S, phi)
-the dual of quantile regression is to maximise the sum of eta_i S_i over the n + 1 rows, such that
-the sum of eta_i phi_i is 0 and -alpha <= eta_i <= 1 - alpha. S is accepted while its eta is below
-1 - alpha, hence up to a threshold S*(phi) (Gibbs, Cherian and Candes, 2025). With eta_{n+1} = e,
+Given are scores S_1..S_n and points phi_1..phi_n, whose span contains the constant. With one more
+row (S, phi), the dual of quantile regression is to maximise the sum of eta_i S_i over the n + 1
+rows, such that the sum of eta_i phi_i is 0 and -alpha <= eta_i <= 1 - alpha. S is accepted if its
+eta is below 1 - alpha, hence up to a threshold S*(phi) (Gibbs, Cherian and Candes, 2025). With
+eta_{n+1} = e,
 
     V(e) = max sum_i eta_i S_i  such that  sum_i eta_i phi_i = -e phi,
 
 is concave, and S* = -V'(e-) at e = 1 - alpha: phi'beta, with beta the multipliers of the last
-piece before it. So nothing is searched: from one solution at e = 0, plain quantile regression,
+piece before it. So no search is needed: from one solution at e = 0, plain quantile regression,
 each new row follows e to 1 - alpha along its own phi.
 
-One loop does all of it. A basis is d rows whose residuals S_i - phi_i'beta are zero; the others
-have eta at the bound that the sign of their residual says. A step:
+One loop does everything. A basis is d rows whose residuals S_i - phi_i'beta are zero; the others
+have eta at the bound given by the sign of their residual. A step:
 
-* leaving: e grows until the first eta of the basis is at a bound (Harris: of near ties the one
-  with the largest coefficient); from there on that row has a sign, and beta moves along a line;
-* entering: the first residual on that line to become zero. None: no eta is feasible beyond e, and
-  S* = +inf.
+* leaving: e grows until the first eta of the basis reaches a bound (Harris: among near ties, the
+  one with the largest coefficient); from then on that row has a sign, and beta moves along a line;
+* entering: the first residual on that line to become zero. If there is none, no eta is feasible
+  beyond e, and S* = +inf.
 
-Cost: d^2 and some hundred residuals per step, about d / 2 steps per row, whatever n is. Points are
-orthonormal, phi_1 phi_1' + .. = n I, so that |phi_i'(beta - beta_0)| <= |phi_i| |beta - beta_0|:
+Cost: d^2 and about a hundred residuals per step, and about d / 2 steps per row, for any n. Points
+are orthonormal, phi_1 phi_1' + .. = n I, so |phi_i'(beta - beta_0)| <= |phi_i| |beta - beta_0|:
 rows in the order of |residual| / |phi_i| at beta_0 are read until no later one can have reached 0.
 
-* The solution at e = 0 is found by the same loop: any basis and any eta inside the bounds are the
-  optimum for some other right-hand side b, and the loop leads b to 0. On nested samples, each four
-  times as large as the last, few rows change their sign.
-* Ties: each row has a second score, an arbitrary number, which decides where the first are equal.
-  (phi'beta, phi'gamma), of both, rises with every step in the order of words: nothing cycles.
+* The same loop finds the solution at e = 0: any basis and any eta inside the bounds are optimal for
+  some other right-hand side b, and the loop moves b to 0. On nested samples, each four times as
+  large as the last, few rows change their sign.
+* Ties: each row has a second score, an arbitrary number, which decides if the first are equal.
+  (phi'beta, phi'gamma), of both, increases lexicographically with every step: nothing cycles.
 * Exact up to rounding, which may only enlarge: thresholds are moved up by 4e-12 of the range of
   scores, and e = 1 - alpha counts as reached within 1e-9, as ranks do in `quantiles`.
-* A row's answer is computed from its own phi and the solution at e = 0: the same bits in a batch.
+* A row's answer depends only on its own phi and the solution at e = 0: the same bits in any batch.
 """
 
 from __future__ import annotations
@@ -46,33 +47,34 @@ from localconformal.engine import jit, run_in_threads
 from localconformal.quantiles import RANK_GUARD, Array
 from localconformal.rows import row_hashes
 
-#: Columns that add less than this to the span of those before them are no direction of their own,
-#: and a new row may break a relation between columns by as little.
+#: Columns that add less than this to the span of the previous ones are no new direction; a new row
+#: may violate a relation between columns by this much.
 _RANK, _OUTSIDE = 1e-9, 1e-7
-#: Residuals below this share of the largest score are zero; so are coefficients below the others.
+#: Residuals below the first share of the largest score count as zero; so do coefficients below the
+#: other two.
 _TIE, _PIVOT, _COEFFICIENT = 1e-12, 1e-10, 1e-11
-#: By how many of these ties a threshold is moved up for each unit of its coefficients.
+#: A threshold is moved up by this many ties per unit of its coefficients.
 _SLACK = 4.0
-#: Steps after which errors of the inverse are swept out, and rows are sorted anew at e = 0.
+#: Steps after which the inverse is recomputed, and after which rows are sorted again at e = 0.
 _SWEEP, _RESORT = 64, 200
 _REACHED, _INFEASIBLE, _UNFINISHED = 0, 1, 2
-#: Rows of the first sample for each dimension, and at least; how much larger the next one is.
+#: Rows of the first sample per dimension, and its least size; how much larger the next one is.
 _SAMPLE_EACH, _SAMPLE, _GROWTH = 20, 500, 4
-#: Rows whose residuals are computed side by side: each has sums of its own, never reordered.
+#: Rows whose residuals are computed side by side: each has its own sums, never reordered.
 _LANES = 4
-#: New rows that a thread takes at a time, and below which a second one does not pay.
+#: New rows that a thread takes at a time, and rows that make another thread worthwhile.
 _CHUNK_ROWS, _ROWS_PER_THREAD = 512, 256
 
 
 # ---- the loop -----------------------------------------------------------------------------------
 
-# In what follows ``held`` is (S, second scores, points, order's bound rho, tie, alpha), none of
-# which changes, and ``state`` is (signs, basis, inverse, multipliers, eta, coefficients).
+# Below, ``held`` is (S, second scores, points, the order's bound rho, tie, alpha), which do not
+# change, and ``state`` is (signs, basis, inverse, multipliers, eta, coefficients).
 
 
 @jit()
 def _dot(a: Any, b: Any) -> float:
-    """a'b, in four sums side by side: one would wait for itself."""
+    """a'b, as four parallel sums: each addition to a single sum would wait for the previous one."""
     s0 = s1 = s2 = s3 = 0.0
     whole = len(a) - len(a) % 4
     for m in range(0, whole, 4):
@@ -87,7 +89,7 @@ def _dot(a: Any, b: Any) -> float:
 
 @jit()
 def _leaving(eta: Any, w: Any, alpha: float) -> Any:
-    """Which eta, moving by -w per unit of e, is at a bound first, and after how much; -1: none."""
+    """The first eta, moving by -w per unit of e, to reach a bound, and after how much; -1: none."""
     least, step, largest, p = 0.0, np.inf, 0.0, -1
     for k in range(len(w)):
         least = max(least, abs(w[k]))
@@ -107,7 +109,7 @@ def _leaving(eta: Any, w: Any, alpha: float) -> Any:
 
 @jit(inline="always")
 def _fill_sums(points: Any, block: int, line: Any, multipliers: Any, sums: Any) -> None:
-    """line'phi and beta'phi of the rows of a block: (2, 4). By name, to stay in registers."""
+    """line'phi and beta'phi of the rows of a block: (2, 4). Scalars, to stay in registers."""
     a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0.0
     for m in range(len(line)):
         x0, x1 = points[block, m, 0], points[block, m, 1]
@@ -126,9 +128,9 @@ def _fill_sums(points: Any, block: int, line: Any, multipliers: Any, sums: Any) 
 
 @jit()
 def _entering(held: Any, state: Any, line: Any, moved: Any, sums: Any) -> int:
-    """The first row whose residual is zero on the line that the multipliers take; -1: none.
+    """The first row whose residual is zero on the line of the multipliers; -1 if none.
 
-    ``moved`` is how far they are from where the rows were put in order.
+    ``moved`` is the distance of the multipliers from those at which the rows were sorted.
     """
     S, _, points, rho, tie, _ = held
     signs, _, _, multipliers, _, _ = state
@@ -157,14 +159,14 @@ def _entering(held: Any, state: Any, line: Any, moved: Any, sums: Any) -> int:
 
 @jit()
 def _second(held: Any, state: Any, i: int) -> float:
-    """The size of row i's residual of second scores."""
+    """The absolute residual of row i in the second scores."""
     point = held[2][i // _LANES, :, i % _LANES]
     return float(state[0][i] * (held[1][i] - _dot(state[3][1], point)))
 
 
 @jit()
 def _exchange(held: Any, state: Any, p: int, enter: int, line: Any, coordinates: Any) -> None:
-    """Row ``enter`` takes place p in the basis; multipliers, inverse, eta and w follow."""
+    """Put row ``enter`` at place p of the basis; update multipliers, inverse, eta and w."""
     S, second, points, _, _, alpha = held
     signs, basis, inverse, multipliers, eta, w = state
     point, d = points[enter // _LANES, :, enter % _LANES], len(basis)
@@ -184,7 +186,7 @@ def _exchange(held: Any, state: Any, p: int, enter: int, line: Any, coordinates:
             w[k] -= factor * w[p]
             for m in range(d):
                 inverse[k, m] -= factor * inverse[p, m]
-    # Beta moves so that the residual of the row that leaves takes the sign of its bound.
+    # Beta moves so that the residual of the leaving row takes the sign of its bound.
     signs[basis[p]] = -1 if eta[p] <= -alpha else 1
     eta[p] = 1.0 - alpha if signs[enter] > 0 else -alpha
     signs[enter], basis[p] = 0, enter
@@ -192,7 +194,7 @@ def _exchange(held: Any, state: Any, p: int, enter: int, line: Any, coordinates:
 
 @jit()
 def _sweep(held: Any, state: Any, phi: Any) -> None:
-    """The inverse, and all that follows from it, computed anew."""
+    """Recompute the inverse and everything that depends on it."""
     S, second, points, _, _, _ = held
     _, basis, inverse, multipliers, _, w = state
     rows = np.empty((len(basis), len(basis)))
@@ -209,9 +211,9 @@ def _sweep(held: Any, state: Any, phi: Any) -> None:
 
 @jit()
 def _follow(held: Any, state: Any, start: Any, phi: Any, goal: float, log: Any) -> Any:
-    """Follow e from 0 to the goal along phi: how that ended, and after how many steps.
+    """Follow e from 0 to the goal along phi: the outcome, and the number of steps.
 
-    ``start`` (d,) are the multipliers at which rows are in order; ``log`` keeps who changed sign.
+    ``start`` (d,) are the multipliers at which rows are sorted; ``log`` records changes of sign.
     """
     alpha = held[5]
     signs, basis, inverse, multipliers, eta, w = state
@@ -245,7 +247,7 @@ def _follow(held: Any, state: Any, start: Any, phi: Any, goal: float, log: Any) 
 
 @jit()
 def _walk(held: Any, solved: Any, phis: Any, goals: Any, ups: Any, slack: float, out: Any) -> None:
-    """S* of rows (m, d), each from the solution at e = 0; those that go down have -phi in them."""
+    """S* of rows (m, d), each from the solution at e = 0; for those with negative e, -phi."""
     S = held[0]
     signs, basis, inverse, multipliers, eta, w = solved
     start, own = multipliers[0], signs.copy()
@@ -258,7 +260,7 @@ def _walk(held: Any, solved: Any, phis: Any, goals: Any, ups: Any, slack: float,
             total += state[5][k] * S[state[1][k]]
             size += abs(state[5][k])
         out[row] = ups[row] * (total if code == _REACHED else np.inf) + slack * size
-        # Of a phi too long for float64, or too hard, nothing is known.
+        # If phi overflows float64, or the path does not end, nothing is known.
         if code == _UNFINISHED or np.isnan(out[row]):
             out[row] = np.inf
         for k in range(2 * steps - 1, -1, -1):
@@ -267,7 +269,7 @@ def _walk(held: Any, solved: Any, phis: Any, goals: Any, ups: Any, slack: float,
 
 @jit()
 def _times(rows: Any, matrix: Any, out: Any) -> None:
-    """out += rows @ matrix, row by row: a matrix product's last bits depend on the batch."""
+    """out += rows @ matrix, row by row: the last bits of a matrix product depend on the batch."""
     for i in range(len(rows)):
         for m in range(rows.shape[1]):
             x = rows[i, m]
@@ -287,10 +289,11 @@ def _product(rows: Array, matrix: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Independent directions of n rows of p columns, d of them, and what holds between columns.
+    """The d independent directions of n rows of p columns, and the relations between columns.
 
-    Of a row phi (p,), ``phi @ to_point`` are orthonormal coordinates, and ``phi @ relations`` is 0
-    where it keeps every relation that columns have in the n rows: a group without rows has none.
+    For a row phi (p,), ``phi @ to_point`` are orthonormal coordinates, and ``phi @ relations`` is 0
+    if it satisfies every relation between columns in the n rows. A row of a group without any of
+    the n rows does not.
     """
 
     to_point: Array
@@ -323,7 +326,7 @@ class Span:
         return _product(columns, self.to_point)
 
     def holds(self, columns: Array) -> NDArray[np.bool_]:
-        """Whether rows (m, p) keep the relations between columns: (m,)."""
+        """Whether rows (m, p) satisfy the relations between columns: (m,)."""
         gap = np.abs(_product(columns, self.relations)).max(axis=1, initial=0.0)
         size = np.abs(_product(columns, np.abs(self.relations))).max(axis=1, initial=0.0)
         return gap <= _OUTSIDE * (1.0 + size)
@@ -349,15 +352,15 @@ class ThresholdPath:
 
     @classmethod
     def of(cls, scores: Array, points: Array, alpha: float, seed: int = 0) -> ThresholdPath:
-        """Solve at e = 0, and put the rows in order there."""
+        """Solve at e = 0, and sort the rows there."""
         n, d = points.shape
-        # The constant is in the span: scores may be moved by any number.
+        # The constant is in the span: scores may be shifted by any number.
         centre = float(np.median(scores))
         S: Array = scores - centre
         rng = np.random.default_rng(seed)
         tie = _TIE * (float(np.abs(S).max()) or 1.0)
         second, rows = rng.random((n,)), np.arange(n)
-        # Gauss's exchanges of rows bring d independent ones to the front.
+        # The row exchanges of Gaussian elimination bring d independent rows to the front.
         _, exchanges = linalg.lu_factor(points)
         for place, row in enumerate(exchanges[:d]):
             rows[[place, row]] = rows[[row, place]]
@@ -375,7 +378,7 @@ class ThresholdPath:
     def thresholds(self, points: Array, u: Array, n_jobs: int | None = 1) -> Array:
         """S* of points (m, d), each with the e in (-alpha, 1 - alpha) at which it stops: (m,)."""
         ups, out = np.where(u >= 0.0, 1.0, -1.0), np.empty(len(points))
-        # V'(e-) is the last piece before e on the way up, and the first one beyond e on that down.
+        # V'(e-) is the last piece before e on the way up, and the first beyond e on the way down.
         goals, phis = np.abs(u) - ups * RANK_GUARD, points * ups[:, None]
 
         def work(part: slice) -> None:
@@ -390,7 +393,7 @@ class ThresholdPath:
 def _solve(
     S: Array, second: Array, points: Array, tie: float, alpha: float, basis: Any, rng: Any
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """The optimum at e = 0, from any basis: its rows, and what the loop holds there."""
+    """The optimum at e = 0, from any basis: its basis, and ``held`` and ``state`` there."""
     eta = rng.uniform(-0.9 * alpha, 0.9 * (1.0 - alpha), len(basis))
     log = np.empty((2 * _RESORT, 2), np.int64)
     while True:
@@ -399,7 +402,7 @@ def _solve(
         above, below = (points[order[signs[: len(S)] == sign]].sum(axis=0) for sign in (1, -1))
         others = above - alpha * (above + below)
         state[4][:] = eta
-        # Any eta is the optimum for the right-hand side that it has; from there to 0.
+        # Any eta is optimal for its own right-hand side, which the loop moves to 0.
         rest = others + points[basis].T @ eta
         code, steps = _follow(held, state, multipliers[0].copy(), rest, 1.0, log)
         if code == _REACHED and steps == 0:
@@ -413,7 +416,7 @@ def _solve(
 def _in_order(
     S: Array, second: Array, points: Array, tie: float, alpha: float, basis: Any
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """Rows by |residual| / |phi| at the multipliers of a basis, and the state there."""
+    """Rows sorted by |residual| / |phi| at the multipliers of a basis, and the state there."""
     both, (n, d) = np.stack([S, second]), points.shape
     inverse = np.ascontiguousarray(np.linalg.inv(points[basis]).T)
     multipliers = both[:, basis] @ inverse
@@ -428,7 +431,7 @@ def _in_order(
     order = np.argsort(rho, kind="stable")
     place = np.empty(n, dtype=np.int64)
     place[order] = np.arange(n)
-    # Rows that fill the last block have no sign, and never enter.
+    # Padding rows of the last block have no sign, and never enter.
     fill = [(0, -n % _LANES)]
     sorted_points = np.pad(points[order], [*fill, (0, 0)]).reshape(-1, _LANES, d)
     blocks = np.ascontiguousarray(sorted_points.swapaxes(1, 2))
@@ -438,7 +441,7 @@ def _in_order(
 
 
 def distinct_rows(columns: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """First rows of each kind of (m, p), and the kind of each row; all, where hashes collide."""
+    """First row of each kind in (m, p), and each row's kind; all rows if hashes collide."""
     _, first, kind = np.unique(row_hashes(columns), return_index=True, return_inverse=True)
     if np.array_equal(columns[first][kind], columns):
         return first, kind

@@ -1,21 +1,21 @@
 """The sketch engine: cost per query independent of the number of references.
 
-For wide kernels the kernel matrix is close to low rank. With landmarks Z (r rows) and edges
+For wide kernels, the kernel matrix is close to low rank. With landmarks Z (r rows) and edges
 v_1 < ... < v_G of the scores,
 
     S_g = sum over rows with score in (v_{g-1}, v_g] of k(Z, X_i),    P_g = S_1 + ... + S_g,
     F(v_g | x) ~ k(x, Z).A_g / k(x, Z).A_G,    A_g = (K_ZZ + lambda I)^-1 P_g.
 
-S is a sum over rows: with landmarks and edges fixed, shards add up (`Sketch.update`,
-`Sketch.merge`). Scores are rounded up to the next edge, which moves ranks by 1 / G at most. A query
+S is a sum over rows: with fixed landmarks and edges, shards can be added (`Sketch.update`,
+`Sketch.merge`). Scores are rounded up to the next edge, which moves ranks by at most 1 / G. A query
 costs r kernel values and log2 G dot products of length r.
 
-These ratios need not increase with g. So the law is read off a fixed binary tree over the
-edges: the value at a node is its ratio, held between the largest value at the ancestors that
-lie to its left and the smallest at those to its right. That is increasing by construction, and
-a quantile and a CDF that walk the same tree are exact inverses.
+These ratios need not increase with g. So the law is read from a fixed binary tree over the
+edges: the value at a node is its ratio, clipped between the largest value at the ancestors to its
+left and the smallest at those to its right. That is increasing by construction, and a quantile and
+a CDF that walk the same tree are exact inverses.
 
-Rows for which the sketch is no guide (no landmark near, or too small an effective sample) are
+Rows that the sketch cannot handle (no landmark near, or too small an effective sample) are
 answered by a fallback engine, on the reference rows or a fixed sample of them.
 """
 
@@ -38,7 +38,7 @@ from localconformal.quantiles import Array
 
 _N_EDGES = 1024
 _LANDMARKS = (128, 256, 512, 1024)
-#: Rows that edges are read off, and rows added to a sketch in one piece.
+#: Rows from which edges are computed, and rows added to a sketch in one piece.
 _EDGE_SAMPLE, _PIECE = 200_000, 2**17
 #: Relative to the diagonal of K_ZZ; errors were the same from 1e-3 to 1e-6 when measured.
 _RIDGE = 1e-4
@@ -63,14 +63,14 @@ def _accumulate(rows: Any, landmarks: Any, bins: Any, v: Any, sums: Any, extra: 
             extra[2, j] += k[j] * abs(value)
 
 
-# In what follows ``held`` is (landmarks, A, squares, needed, least).
+# Below, ``held`` is (landmarks, A, squares, needed, least).
 
 
 @jit()
 def _read(x: Any, held: Any, u2: Any, k: Any) -> Any:
-    """Fill k(x, Z): the total mass, the effective sample size, and whether x is lost.
+    """Fill k(x, Z); return the total mass, the effective sample size, and whether x is lost.
 
-    That is: no landmark is near, or the effective sample size is below what is needed.
+    x is lost if no landmark is near, or the effective sample size is too small.
     """
     landmarks, A, squares, needed, least = held
     squared_distances(x, landmarks, k.dtype.type(1.0), u2)
@@ -80,17 +80,17 @@ def _read(x: Any, held: Any, u2: Any, k: Any) -> Any:
     for j in range(len(k)):
         u2[j] = k[j] * k[j]
     below = dot(u2, squares)
-    # Either sum may be lost in rounding.
+    # Either sum may vanish by rounding.
     sample = total * total / below if total > 0 and below > 0 else 0.0
     return total, sample, largest < least or sample < needed
 
 
 @jit()
 def _walk(k: Any, A: Any, total: Any, target: float, wanted: int) -> Any:
-    """Down the tree, to the first value that reaches ``target``, or to edge ``wanted`` (if >= 0).
+    """Walk down the tree to the first value that reaches ``target``, or to edge ``wanted`` (>= 0).
 
-    The edge that was reached, and its value. Quantiles and CDF both come through here: were the
-    values summed by two loops, they might differ in the last bits and no longer be inverses.
+    Returns the edge reached, and its value. Quantiles and CDF both use this loop: sums from two
+    loops might differ in the last bits, and the two would no longer be inverses.
     """
     left, right, floor, ceiling = -1, len(A) - 1, 0.0, 1.0
     while right - left > 1:
@@ -105,7 +105,7 @@ def _walk(k: Any, A: Any, total: Any, target: float, wanted: int) -> Any:
 
 @jit()
 def _locate(rows: Any, held: Any, targets: Any, positions: Any, lost: Any) -> None:
-    """First edge whose value reaches each target (m, L); G where none does."""
+    """First edge whose value reaches each target (m, L); G if none does."""
     A, r = held[1], held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
@@ -118,7 +118,7 @@ def _locate(rows: Any, held: Any, targets: Any, positions: Any, lost: Any) -> No
 
 @jit()
 def _mass_up_to(rows: Any, held: Any, counts: Any, values: Any, lost: Any) -> None:
-    """Value of the law at the last of the first ``counts`` (m, k) edges; 0 where there is none."""
+    """Value of the law at the last of the first ``counts`` (m, k) edges; 0 if there is none."""
     A, r = held[1], held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
@@ -131,7 +131,7 @@ def _mass_up_to(rows: Any, held: Any, counts: Any, values: Any, lost: Any) -> No
 
 @jit()
 def _moments_of(means: Any, rows: Any, held: Any, _: Any, out: Any, lost: Any) -> None:
-    """Means of the score and of its size in units, effective sample size over n: out (m, 4)."""
+    """Means of v and |v| in units, effective sample size over n: out (m, 4)."""
     r = held[1].shape[1]
     u2, k = np.empty(r, rows.dtype), np.empty(r, rows.dtype)
     for i in range(len(rows)):
@@ -140,9 +140,9 @@ def _moments_of(means: Any, rows: Any, held: Any, _: Any, out: Any, lost: Any) -
 
 
 class Sketch:
-    """Mergeable summary of reference rows: (G + 3) x r numbers, however many rows went in.
+    """Mergeable summary of reference rows: (G + 3) x r numbers, for any number of rows.
 
-    Landmarks are (r, d), edges (G,), increasing; scores above the last count there.
+    Landmarks are (r, d); edges (G,) are increasing, and scores above the last count there.
     """
 
     def __init__(self, landmarks: Array, edges: Array, bandwidth: float) -> None:
@@ -172,7 +172,7 @@ class Sketch:
             _accumulate(self.scale(rows[part]), self.columns, bins, v[part], sums, extra)
             parts[start] = sums, extra
 
-        # Pieces are of fixed size and added in order: threads do not change a bit.
+        # Pieces have a fixed size and are added in order: threads change no bit of the result.
         starts = list(range(0, len(v), _PIECE))
         run_in_threads(work, starts, n_jobs, len(starts))
         for start in starts:
@@ -187,7 +187,7 @@ class Sketch:
         frames = ((one.landmarks, one.edges, one.bandwidth) for one in (self, other))
         if not all(map(np.array_equal, *frames)):
             raise ValueError(
-                "the sketches have different landmarks, edges or bandwidths; build both with the "
+                "got sketches with different landmarks, edges or bandwidths; build both with the "
                 "same ones."
             )
         both = self.empty()
@@ -197,9 +197,9 @@ class Sketch:
 
 
 class SketchEngine(Engine):
-    """Answers from a sketch; rows it cannot speak for go to the fallback engine."""
+    """Answers from a sketch; rows it cannot handle go to the fallback engine."""
 
-    #: Below this kernel value at the nearest landmark, x lies outside what the sketch has seen.
+    #: Below this kernel value at the nearest landmark, x is too far from all reference rows.
     least = 1e-3
     _loops = _locate, _mass_up_to, _moments_of
 
@@ -213,7 +213,7 @@ class SketchEngine(Engine):
         self.needed = min(least_samples, sketch.n) / sketch.n
         squared = cdist(sketch.landmarks, sketch.landmarks, "sqeuclidean") / sketch.bandwidth**2
         prefix = np.cumsum(sketch.sums, axis=0)
-        # Of the means, a power of two: scores of any size fit into float32.
+        # The unit of the means, a power of two, so that scores of any size fit into float32.
         self.unit = float(2.0 ** np.frexp(np.abs(self.v).max())[1])
         stacked = np.vstack([prefix, sketch.extra[1:] / self.unit]) / sketch.n
         solved = _solve(np.exp(-0.5 * squared), stacked)
@@ -254,12 +254,12 @@ class SketchEngine(Engine):
         return moments
 
     def lost(self, rows: Array) -> NDArray[np.bool_]:
-        """Rows that the sketch cannot speak for: (m,)."""
+        """Rows that the sketch cannot handle: (m,)."""
         none = np.empty((len(rows), 0))
         return np.asarray(self._run(self._loops[0], rows, none, none.astype(np.int64)))
 
     def _run(self, loop: Callable[..., None], rows: Array, asked: Any, out: Any) -> Any:
-        """Fill ``out`` on chunks of rows, in threads; which rows are lost: (m,)."""
+        """Fill ``out`` on chunks of rows, in threads; return which rows are lost: (m,)."""
         lost = np.zeros(len(rows), dtype=bool)
         held = self.sketch.columns, self.A, self.squares, self.needed, self.least
 
@@ -274,7 +274,7 @@ class SketchEngine(Engine):
 
 
 def empty_sketches(points: Array, v: Array, bandwidth: float, seed: int) -> Iterator[Sketch]:
-    """Sketches without rows, with more and more landmarks among the points."""
+    """Sketches without rows, with an increasing number of landmarks among the points."""
     edges = _choose_edges(v, seed)
     for r in _LANDMARKS:
         yield Sketch(_choose_landmarks(points, r, seed), edges, bandwidth)
@@ -289,7 +289,7 @@ def _solve(K: Array, vectors: Array) -> NDArray[np.float32]:
 
 @one_blas_thread
 def _choose_landmarks(points: Array, r: int, seed: int) -> Array:
-    """r well-spread rows (k-means++) of a sample: better than uniform ones when measured."""
+    """r well-spread rows (k-means++) of a sample: more accurate than uniform ones when measured."""
     rng = np.random.default_rng(seed)
     sample = points[rng.permutation(len(points))[: max(4_000, 4 * r)]]
     chosen, _ = kmeans_plusplus(sample, min(r, len(sample)), random_state=seed)
@@ -297,7 +297,7 @@ def _choose_landmarks(points: Array, r: int, seed: int) -> Array:
 
 
 def _choose_edges(v: Array, seed: int) -> Array:
-    """Scores at equal steps of rank, each once, up to the largest."""
+    """Distinct scores at equal steps of rank, up to the largest."""
     sample = v
     if len(v) > _EDGE_SAMPLE:
         sample = v[np.random.default_rng(seed).choice(len(v), _EDGE_SAMPLE, replace=False)]

@@ -1,24 +1,24 @@
 """Trees on binned columns: grown on some of the rows, then filled with all of them.
 
-Columns become codes of one byte. A tree is grown on a drawn part of the rows, so that its cost does
-not follow the table's. Its nodes are numbered as they are met going down on the left first: the
-rows below a node stand side by side, whatever its depth, and its left child is the next number.
+Columns become codes of one byte. A tree is grown on a sample of the rows, so its cost does not grow
+with the table. Its nodes are numbered depth first, left before right: the rows below a node are
+adjacent at any depth, and its left child is the next number.
 ::
 
     node        0 --- 1 --- 2          leaves 2, 3 and 4; rows in their order: [2 2 | 3 | 4 4 4]
                 |     +---- 3          node 1 holds the first three, node 0 all six
                 +---- 4
 
-So one forest is read at several depths: a leaf with too few rows answers with those of its nearest
-ancestor that has enough (`_reach`). A row's value is kept as a cell of a grid, one byte too, and a
-law is the sum of the leaves' histograms over the grid (`_histograms`). A row that helped to fill
-the leaves is held out by the trees that were not grown on it, less its own entry.
+So one forest can be read at several depths: a leaf with too few rows uses those of its nearest
+ancestor with enough (`_reach`). A row's value is kept as a cell of a grid, also one byte, and a law
+is the sum of the leaves' histograms over the grid (`_histograms`). For a row that helped to fill
+the leaves, the held-out law uses the trees not grown on it, without its own entry.
 
-A node is one number, so that a step down the tree waits for one load and one look at the row::
+A node is one number, so a step down the tree waits for one load and one value of the row::
 
     right child: 32 bits | split or leaf: 1 | column: 23 | cut: 8
 
-A leaf has the largest cut, beyond which no code is, and so stays where it is.
+A leaf has the largest cut, which no code exceeds, so a row stays there.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ Nodes = NDArray[np.uint64]
 _EDGE_ROWS = 20_000
 #: Rows that a thread takes at a time.
 _CHUNK = 1_024
-#: Rows that a tree keeps at most, and for each of its leaves: more would cost time and tell little.
+#: Most rows that a tree keeps, in total and per leaf: more would cost time and add little.
 _KEPT, _KEPT_PER_LEAF = 100_000, 64
 LEAF, _SPLIT = np.uint64(255), np.uint64(1 << 31)
 _BYTE, _COLUMN = np.uint64(0xFF), np.uint64(0x7FFFFF)
 _TO_COLUMN, _TO_SPLIT, _TO_RIGHT = np.uint64(8), np.uint64(31), np.uint64(32)
-#: What is left of a cell from which a row's own entry was taken away may be a rounding error.
+#: After a row's own entry is subtracted, a cell with less mass than this is empty up to rounding.
 _NOTHING = 1e-12
 
 
 class Bins:
-    """Columns as codes: at most ``n_bins`` intervals, each with about as many rows."""
+    """Columns as codes: at most ``n_bins`` intervals with about the same number of rows each."""
 
     def fit(self, Z: Array, n_bins: int, seed: int) -> Bins:
         """Find the edges on some of the rows (n, d)."""
@@ -84,7 +84,7 @@ def unpacked(nodes: Nodes) -> tuple[NDArray[np.int64], ...]:
 
 @jit(inline="always")
 def _split_node(column: int, cut: int) -> Any:
-    """A node whose right child is not known yet."""
+    """A node whose right child is not yet known."""
     return _SPLIT | np.uint64(column) << _TO_COLUMN | np.uint64(cut)
 
 
@@ -95,7 +95,7 @@ def _set_right(nodes: Any, parent: int, child: int) -> None:
 
 @jit()
 def _gain(total: Any, left: Any, n: int, n_left: int) -> float:
-    """Squared sums over sizes of two parts: what a cut explains, up to a constant."""
+    """Squared sums over sizes of two parts: the variance explained by a cut, up to a constant."""
     gain = 0.0
     for q in range(len(total)):
         gain += left[q] ** 2 / n_left + (total[q] - left[q]) ** 2 / (n - n_left)
@@ -106,7 +106,7 @@ def _gain(total: Any, left: Any, n: int, n_left: int) -> float:
 def _best_cut(column: Any, T: Any, rows: Any, leaf: int, total: Any, best: float, work: Any) -> Any:
     """The cut that explains most: whether there are two codes, gain, cut.
 
-    The gain is ``best`` where no cut is better, or one side of it would have too few rows.
+    The gain is ``best`` if no cut is better, or one side of it would have too few rows.
     """
     count, sums, n, k = work[0], work[1], len(rows), len(total)
     low, high = 255, 0
@@ -142,7 +142,7 @@ def _best_cut(column: Any, T: Any, rows: Any, leaf: int, total: Any, best: float
 
 @jit()
 def partition(column: Any, rows: Any, cut: int, aside: Any) -> int:
-    """Rows with codes up to the cut first, each side in its order; how many they are."""
+    """Move rows with codes up to the cut to the front, keeping the order; return how many."""
     n_left, others = 0, 0
     for p in range(len(rows)):
         i = rows[p]
@@ -152,7 +152,7 @@ def partition(column: Any, rows: Any, cut: int, aside: Any) -> int:
         else:
             aside[others] = i
             others += 1
-    # Loops where a slice would do: it takes a second to compile.
+    # A loop, since a slice takes a second to compile.
     for p in range(others):
         rows[n_left + p] = aside[p]
     return n_left
@@ -162,13 +162,13 @@ def partition(column: Any, rows: Any, cut: int, aside: Any) -> int:
 def _grow(B: Any, T: Any, leaf: int, tried: int, seed: int) -> Any:
     """One tree on codes B (d, m) and targets T (m, k): its nodes, and how many rows each has.
 
-    At each node so many columns are drawn that are not constant there.
+    At each node, ``tried`` columns are drawn that are not constant there.
     """
     np.random.seed(seed)  # noqa: NPY002
     (d, m), k = B.shape, T.shape[1]
     most = 2 * (m // leaf) + 3
     made, size = np.full(most, LEAF), np.zeros(most, np.int32)
-    # What is left to do: first and last row, and the node whose right child this is, or -1.
+    # Parts still to split: first and last row, and the node whose right child this is, or -1.
     stack = np.empty((most, 3), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, m, -1
     top, nodes = 1, 0
@@ -223,7 +223,7 @@ def _ends(nodes: Any) -> Any:
 
 @jit(inline="always")
 def _step(x: Any, nodes: Any, node: Any) -> Any:
-    """The child that x goes to; a leaf stays where it is."""
+    """The child that x goes to; at a leaf, the leaf itself."""
     w = nodes[node]
     is_right = x[w >> _TO_COLUMN & _COLUMN] > (w & _BYTE)
     return w >> _TO_RIGHT if is_right else node + (w >> _TO_SPLIT & np.uint64(1))
@@ -231,7 +231,7 @@ def _step(x: Any, nodes: Any, node: Any) -> Any:
 
 @jit()
 def _down(w: Any, x: Any, y: Any, z: Any, nodes: Any, root: int) -> Any:
-    """Leaves of four rows, side by side: one alone would wait for each node that it loads."""
+    """Leaves of four rows, side by side: a single row would wait for each node it loads."""
     a = b = c = d = root
     while True:
         a1, b1 = _step(w, nodes, a), _step(x, nodes, b)
@@ -265,7 +265,7 @@ def sum_leaves(codes: Any, nodes: Any, roots: Any, table: Any, out: Any) -> None
             w, x, y, z = codes[i], codes[j], codes[k], codes[l]
             a, b, c, d = _down(w, x, y, z, nodes, np.uint64(roots[t]))
             out[i] += table[a]
-            # At the end of the rows there may be fewer than four.
+            # The last rows may be fewer than four.
             if j > i:
                 out[j] += table[b]
             if k > j:
@@ -276,13 +276,13 @@ def sum_leaves(codes: Any, nodes: Any, roots: Any, table: Any, out: Any) -> None
 
 @jit()
 def _reach(nodes: Any, size: Any, first: Any, last: Any, least: int) -> Any:
-    """Rows (from, to) that each node answers with: its own, or those of its nearest ancestor that
-    was grown on at least so many.
+    """Rows (from, to) that each node uses: its own, or those of its nearest ancestor that was
+    grown on at least ``least`` rows.
     """
     low, high = first.copy(), last.copy()
     for p in range(len(nodes)):
         if nodes[p] & _SPLIT:
-            # Parents come before their children, who have fewer rows still.
+            # Parents come before their children, which have even fewer rows.
             right = nodes[p] >> _TO_RIGHT
             if size[p + 1] < least:
                 low[p + 1], high[p + 1] = low[p], high[p]
@@ -295,8 +295,9 @@ def _reach(nodes: Any, size: Any, first: Any, last: Any, least: int) -> Any:
 def _histograms(leaves: Any, low: Any, high: Any, kept: Any, own: Any, held: Any, out: Any) -> None:
     """Sum over trees of the shares of cells in a leaf: leaves (m, T), kept (rows, V) -> (m, V, G).
 
-    ``own`` (m, V) are the row's cells where it is in the leaves itself, and ``held`` (m, T) says of
-    each tree: 0 grown on the row, 1 not, and the row is not in its leaves, 2 not, and it is.
+    ``own`` (m, V) are the row's own cells, if it is in the leaves, and ``held`` (m, T) says for
+    each tree: 0 grown on the row; 1 not grown on it, and the row is not in its leaves; 2 not grown
+    on it, but the row is in its leaves.
     """
     V = kept.shape[1]
     for i in range(len(leaves)):
@@ -323,7 +324,7 @@ def _histograms(leaves: Any, low: Any, high: Any, kept: Any, own: Any, held: Any
 def _quantiles(mass: Any, low: Any, high: Any, lengths: Any, levels: Any, out: Any) -> None:
     """Quantiles of histograms mass (m, V, G) at increasing levels: out (V, m, L).
 
-    The mass of a cell lies evenly between the least and the largest value in it.
+    The mass of a cell is uniform between the smallest and the largest value in it.
     """
     for i in range(len(mass)):
         for v in range(mass.shape[1]):
@@ -343,13 +344,13 @@ def _quantiles(mass: Any, low: Any, high: Any, lengths: Any, levels: Any, out: A
 
 
 def in_parts(work: Callable[[slice], None], n: int, n_jobs: int | None) -> None:
-    """Do the work for n rows, some at a time, in threads where that is worth it."""
+    """Do the work for n rows, some at a time, in threads if that is worthwhile."""
     parts = [slice(a, a + _CHUNK) for a in range(0, n, _CHUNK)]
     run_in_threads(work, parts, n_jobs, n // 256)
 
 
 class Forest:
-    """Trees, each grown on its own draw of the rows."""
+    """Trees, each grown on its own sample of the rows."""
 
     def grow(
         self,
@@ -394,7 +395,7 @@ class Forest:
         return out
 
     def fill(self, codes: Codes, cells: Codes, seed: int) -> Forest:
-        """Keep the cells (n, V) of all rows, or of a draw of them for each tree, by leaf."""
+        """Keep the cells (n, V) of all rows, or of a sample of them per tree, by leaf."""
         n, rng, ends = len(codes), np.random.default_rng(seed), _ends(self.nodes_)
         leaves = int(np.count_nonzero(self.nodes_ == LEAF)) // len(self.roots_)
         size = min(n, _KEPT, _KEPT_PER_LEAF * leaves)
@@ -419,7 +420,7 @@ class Forest:
         return self
 
     def keep_trees(self, count: int) -> Forest:
-        """The first so many trees alone."""
+        """Keep only the first ``count`` trees."""
         if count < len(self.roots_):
             nodes, rows = self.roots_[count], count * len(self.kept_) // len(self.roots_)
             for name in ("nodes_", "size_", "first_", "last_"):
@@ -428,7 +429,7 @@ class Forest:
         return self
 
     def set_depth(self, least: int) -> Forest:
-        """Answer with leaves, or ancestors, that were grown on at least so many rows."""
+        """Use leaves, or their ancestors, that were grown on at least ``least`` rows."""
         self.low_, self.high_ = _reach(self.nodes_, self.size_, self.first_, self.last_, least)
         return self
 
@@ -446,21 +447,21 @@ class Forest:
         return out
 
     def held(self, rows: NDArray[np.intp]) -> Codes:
-        """What `_histograms` wants to know of training rows (m,) and each tree: (m, T)."""
+        """The argument ``held`` of `_histograms` for training rows (m,) and each tree: (m, T)."""
         out = np.empty((len(rows), len(self.roots_)), dtype=np.uint8)
         for t, (drawn, kept) in enumerate(zip(self.drawn_, self.kept_rows_, strict=True)):
             out[:, t] = np.where(np.isin(rows, drawn), 0, 1 + np.isin(rows, kept))
         return out
 
     def forget(self) -> Forest:
-        """Without what only training rows need."""
+        """Drop what only training rows need."""
         del self.drawn_, self.kept_rows_, self.size_, self.first_, self.last_
         return self
 
 
 @dataclass(frozen=True)
 class Grids:
-    """Cells of V values, one below the other: the least and the largest value in each, (V, G)."""
+    """Cells of V values: the smallest and the largest value in each cell, (V, G)."""
 
     low: Array
     high: Array
@@ -468,7 +469,7 @@ class Grids:
 
     @classmethod
     def of(cls, columns: list[Array], levels: Array) -> Grids:
-        """Ends at these quantiles of each column, the least and the largest among them."""
+        """Ends at these quantiles of each column, including its minimum and maximum."""
         ends = [np.unique(np.quantile(v, levels, method="inverted_cdf")) for v in columns]
         low, high = np.zeros((2, len(ends), max(map(len, ends))))
         for row, end, v in zip(range(len(ends)), ends, columns, strict=True):
@@ -490,7 +491,7 @@ class Grids:
         return np.stack(places, axis=1).astype(np.uint8)
 
     def quantiles(self, mass: Array, levels: Array) -> Array:
-        """Of histograms (m, V, cells), at increasing levels: (V, m, L)."""
+        """Quantiles of histograms (m, V, cells), at increasing levels: (V, m, L)."""
         out = np.empty((mass.shape[1], len(mass), len(levels)))
         _quantiles(mass, self.low, self.high, self.lengths, levels, out)
         return out
@@ -498,18 +499,18 @@ class Grids:
 
 # ---- boosting -----------------------------------------------------------------------------------
 #
-# A step fits a tree to what is left of the response: leaf by leaf, always where most is gained, at
-# most so many leaves, a share of the columns drawn at each node. The histogram of a node is summed
-# from its rows for the drawn columns alone, which costs what the difference to its sibling would.
-# Rows held out tell when to stop. On a small table this takes a fraction of the time of
-# scikit-learn's boosting, which grows its trees in Python around compiled loops.
+# A step fits a tree to the current residuals: leaf by leaf, always where the gain is largest, up to
+# a number of leaves, with a share of the columns drawn at each node. The histogram of a node is
+# summed from its rows for the drawn columns only, which costs as much as the difference to its
+# sibling would. Held-out rows tell when to stop. On a small table this takes a fraction of the time
+# of scikit-learn's boosting, which grows its trees in Python around compiled loops.
 
 
 @jit()
 def _boosted_cut(
     B: Any, left: Any, rows: Any, a: int, b: int, plan: Any, work: Any, found: Any
 ) -> float:
-    """The gain of the best cut of rows[a:b]; where it is, in found: column and code."""
+    """The gain of the best cut of rows[a:b]; its column and code are written to ``found``."""
     tried, least, l2, cells, _ = plan
     columns, table, some = work
     n, d = b - a, len(B)
@@ -528,7 +529,7 @@ def _boosted_cut(
         f = columns[other]
         columns[other], columns[j] = columns[j], f
         column = B[f]
-        # How many rows have a code, and the sum of what is left of them, side by side.
+        # The number of rows per code, and the sum of their residuals, side by side.
         for x in range(cells[f]):
             table[x, 0], table[x, 1] = 0.0, 0.0
         for p in range(n):
@@ -556,10 +557,10 @@ def _boosted_cut(
 def _boosted_tree(
     B: Any, left: Any, rows: Any, most: int, plan: Any, work: Any, aside: Any, used: int, nodes: Any
 ) -> int:
-    """One more tree, on what is left of the response, from which its answers are then taken.
+    """One more tree, fitted to the residuals ``left``, from which its predictions are subtracted.
 
-    It is written behind the ``used`` nodes; the value is how many are used after it. Grown leaf by
-    leaf, with children side by side; then numbered as in a forest.
+    It is written after the ``used`` nodes; returns how many are used then. Grown leaf by leaf, with
+    children side by side; then numbered as in a forest.
     """
     tree, value = nodes
     first, last, split, child, stack, cuts, gains, others = aside
@@ -611,11 +612,11 @@ def _boost(
     B: Any, left: Any, codes: Any, held: Any, rows: Any, most: int, plan: Any, work: Any,
     aside: Any, nodes: Any, roots: Any, patience: int, seed: int,
 ) -> Any:  # fmt: skip
-    """At most as many trees as there are roots: how many are kept, and how many nodes of them.
+    """At most as many trees as there are roots: how many are kept, and how many nodes they have.
 
-    What is left of the responses is in ``left`` (n,), and in ``held`` (m,) for rows held out, whose
-    codes are (m, d). Trees up to the best step there are kept, and boosting ends when ``patience``
-    further steps are no better.
+    Residuals are in ``left`` (n,), and in ``held`` (m,) for held-out rows, whose codes are (m, d).
+    Trees up to the step with the smallest held-out loss are kept, and boosting ends after
+    ``patience`` steps without improvement.
     """
     np.random.seed(seed)  # noqa: NPY002
     answer, used = np.empty(len(held)), 0
@@ -655,7 +656,7 @@ class Boosted:
 
 @dataclass(frozen=True)
 class Boosting:
-    """How to boost: size of a step and of a tree, rows of a leaf, share of the columns."""
+    """Boosting parameters: size of a step and of a tree, rows per leaf, share of the columns."""
 
     rate: float = 0.1
     most_steps: int = 500
@@ -667,7 +668,7 @@ class Boosting:
     seed: int = 0
 
     def fit(self, codes: Codes, y: Array, held: Codes, y_held: Array) -> Boosted:
-        """On codes (n, d) and responses (n,); those of rows held out tell when to stop."""
+        """Fit to codes (n, d) and responses (n,); held-out rows tell when to stop."""
         (n, d), size, mean = codes.shape, 2 * self.leaves, float(y.mean())
         cells = codes.max(axis=0).astype(np.int64) + 1
         plan = (max(1, round(self.share * d)), self.least, self.l2, cells, self.rate)

@@ -1,18 +1,19 @@
-"""``law="auto"``: one forest of what a blend of models leaves over, whose leaves carry the laws.
+"""``law="auto"``: the leaves of one forest, fitted to the residuals of a blend of models.
 
-1. The centre m(x) is a blend of point models, by held-out error (`localconformal.laws.blend`); a
-   model that the user passes is one of them. With none passed the blend is the point model itself.
+1. The centre m(x) is a blend of point models, weighted by held-out error
+   (`localconformal.laws.blend`); a model passed by the user is one of them. Without one, the blend
+   is the point model itself.
 2. One forest is grown on (r, |r|), r = y - m, from (x, m), and its leaves are filled with all rows.
-   What it knows of a training row is held out: trees not grown on it, less its own entry.
+   Its answer at a training row is held out: trees not grown on the row, without its own entry.
 3. Three readings of the same leaves are laws of y: m plus the quantiles of r; the same for
    g(y) - g(m), with g a logarithm or an asinh, mapped back; the quantiles of y itself.
-4. All read leaves of the same size: the finest whose held-out pinball loss is within two standard
-   errors of the best. Then the readings' quantiles are averaged, with weights for each side.
-5. A response of few values on a lattice, such as grades: quantiles are moved inward to points of
-   it, by a share of a step that held-out rows choose.
+4. All readings use leaves of the same size: the finest whose held-out pinball loss is within two
+   standard errors of the best. Then their quantiles are averaged, with weights for each side.
+5. For a response of few values on a lattice, such as grades, quantiles are moved inward to lattice
+   points, by a share of a step chosen on held-out rows.
 
-Calibration rows take no part, so that the guarantee stays. Each step costs a number of fits, rows
-and trees that follows from the shape of the table, never from a clock.
+Calibration rows are not used, so the guarantee holds. The number of fits, rows and trees in each
+step depends on the shape of the table, never on a clock.
 """
 
 from __future__ import annotations
@@ -41,32 +42,32 @@ from localconformal.rows import Rows
 _OUTER = [0.0, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08]
 _TAIL = np.array([*_OUTER, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4])
 _CELLS = np.concatenate([_TAIL, [0.5], 1.0 - _TAIL[::-1]])
-#: Levels of the knots of the law: those of usual intervals, and some between.
+#: Levels of the knots of the law: those of common intervals, and some between.
 _KNOTS = [0.0, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4]
 _GRID = np.array([*_KNOTS, 0.5, *(1.0 - np.array(_KNOTS[::-1]))])
-#: Rows on which leaves' sizes are compared, and readings weighed.
+#: Rows on which leaf sizes are compared, and readings weighted.
 _COMPARED, _WEIGHED = 4_000, 10_000
-#: Rows grown on that a node must have to answer, and how many trees are enough then.
+#: Minimum number of rows that a node in use was grown on -> number of trees that is enough then.
 _DEPTHS = {5: 40, 20: 25, 80: 12}
 
-#: Share of the columns that are tried at a node, where they are not many.
+#: Share of the columns tried at a node, if there are not many.
 _COLUMNS = 0.7
-#: Share of the rows that a tree is grown on, and how many at most.
+#: Share of the rows that a tree is grown on, and the most rows.
 _SHARE, _ROWS = 0.5, 10_000
-#: Bins of a column, and rows beyond which there are four times as many.
+#: Bins of a column, and the number of rows above which there are four times as many.
 _BINS, _MANY = 64, 20_000
-#: Rows up to which there are twice as many trees.
+#: Number of rows up to which there are twice as many trees.
 _FEW = 5_000
-#: Standard errors by which larger leaves must be better: held out, a row asks half the trees, and
-#: small leaves seem worse than they are.
+#: Standard errors by which larger leaves must be better: a held-out row uses half the trees, so
+#: small leaves look worse than they are.
 _SURE = 2.0
-#: Difference in g(m) that trees may see, in mean absolute residuals, where rows are not few.
+#: Smallest difference in g(m) that trees see, in mean absolute residuals, if rows are not few.
 _SEEN = 0.1
-#: Quantiles further out, in units of the response, count as this far.
+#: Quantiles are clipped at this distance, in units of the response.
 _FARTHEST = 1e30
 #: Shares of a step by which quantiles may be moved to a lattice.
 _INWARD = (0.25, 0.5, 0.75)
-#: Values of a response on a lattice, at least and at most; a margin against rounding, in steps.
+#: Fewest and most values of a response on a lattice; a margin against rounding, in steps.
 _FEW_VALUES, _MANY_VALUES, _MARGIN = 3, 50, 1e-9
 #: Floor of a correction in local widths, as in `ScaledQuantile`.
 _FLOOR = 1e-2
@@ -74,7 +75,7 @@ READINGS = ("residual", "transformed residual", "response")
 
 
 def _there(name: str, units: Units, z: Array, m: Array) -> Array:
-    """The value whose law a reading keeps, from the response and the centre: (n,)."""
+    """The value whose law a reading estimates, from the response and the centre: (n,)."""
     if name == "residual":
         return z - m
     return on_lattice(units.to_g(z) - units.to_g(m)) if name == "transformed residual" else z
@@ -89,25 +90,25 @@ def _back(name: str, units: Units, q: Array, m: Array) -> Array:
 
 @dataclass(eq=False, repr=False)
 class AutoLaw(Law):
-    """The law of a blend's residual, by one forest: what ``law="auto"`` stands for.
+    """The law of a blend's residuals, from one forest: ``law="auto"``.
 
     Parameters
     ----------
     levels : pair of floats, default=(0.05, 0.95)
-        Levels that matter most: weights are found there. Any level may be asked for.
+        The most important levels: weights are chosen at these. Any level can be predicted.
     effort : {"low", "default", "high"}, default="default"
-        More is slower and a little sharper: folds, a network for more rows, trees.
+        More effort is slower and slightly sharper: more folds, a network for more rows, more trees.
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is one for each core.
+        Threads; None is one per core.
 
     Attributes
     ----------
     blend_ : BlendedRegressor
     weights_ : dict
-        Weight of each reading, below and above.
+        Weights of each reading, for the lower and the upper side.
     depth_ : int
-        Rows that a node was grown on, at least, to answer.
+        Minimum number of rows that a node was grown on, for it to be used.
     scaled_ : bool
         Whether a correction in local widths does better than an additive one.
 
@@ -129,18 +130,19 @@ class AutoLaw(Law):
     def fit(self, X: Any, v: ArrayLike) -> AutoLaw:
         """Blend, grow, fill, choose."""
         if len(check_levels(self.levels)) > 2:
-            raise ValueError(f"got levels={self.levels!r}; expected a pair.")
+            raise ValueError(f"got levels={self.levels!r}; expected two levels.")
         if self.effort not in EFFORTS:
             raise ValueError(f"got effort={self.effort!r}; expected one of {list(EFFORTS)}.")
-        # Of an earlier fit, which may have left out readings.
+        # From an earlier fit, which may have left out readings.
         self.__dict__.pop("weights_", None)
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         y = self._fit_centre(rows, scores, seed)
         units = self.blend_.units_
         z, m = units.to_z(y), self._centre(rows)
-        # A held-out answer knows a little of its own row, as the mean of all others does. Trees see
-        # no difference in m that is small beside the noise, and so nothing of that.
+        # A held-out prediction still depends slightly on its own row, as the mean of all others
+        # does. Trees see no differences in m that are small compared with the noise, so they
+        # cannot exploit this.
         coarse = _SEEN * max(1.0, float(np.sqrt(_FEW / len(z))))
         self.step_ = coarse * float(np.abs(units.to_g(z) - units.to_g(m)).mean()) or 1.0
         self._fit_bins(rows, m, seed)
@@ -150,7 +152,7 @@ class AutoLaw(Law):
         self.grids_ = Grids.of(values, _CELLS)
         cells = self.grids_.cells(values)
         forest.fill(codes, cells, seed)
-        # Not the rows that the first tree was grown on, which were drawn from the seed itself.
+        # Another seed: with this one, these would be the rows that the first tree was grown on.
         some = np.random.default_rng([seed, 1]).permutation(len(z))[:_WEIGHED]
         q = self._choose(forest, codes[some], cells[some], forest.held(some), z[some], m[some])
         self._choose_correction(q, y[some], np.array(self.levels))
@@ -161,7 +163,7 @@ class AutoLaw(Law):
     # ---- the centre -------------------------------------------------------------------------
 
     def _fit_centre(self, rows: Rows, v: Array, seed: int) -> Array:
-        """The blend; the response that it is a blend for: y where the score is y - mu(x)."""
+        """Fit the blend; return its response: y if the score is y - mu(x)."""
         self.model_ = rows.model if rows.model is not None and rows.are_residuals(v) else None
         y = v if self.model_ is None else rows.response(v)
         known = getattr(self.model_, "model_", None)
@@ -192,15 +194,15 @@ class AutoLaw(Law):
         bins = _BINS if len(m) <= _MANY else 4 * _BINS
         self.bins_ = Bins().fit(self._seen(m), bins, seed)
         codes = self.blend_.codes_(rows) if self.blend_.readable_ else np.empty((1, 0))
-        # A quarter as many bins do, where rows are not many.
+        # With fewer rows, a quarter as many bins are enough.
         self.shift_ = np.where(codes.max(axis=0) >= bins, 2, 0).astype(np.uint8)
 
     def _seen(self, m: Array) -> Array:
-        """What trees may see of m: (n, 1)."""
+        """m as the trees see it: (n, 1)."""
         return np.round(self.blend_.units_.to_g(m) / self.step_)[:, None]
 
     def _codes(self, rows: Rows, m: Array) -> Any:
-        """What trees see: features, where there are any, and m, in bins."""
+        """The inputs of the trees: features, if there are any, and m, in bins."""
         last = self.bins_.codes(self._seen(m))
         if not self.blend_.readable_:
             return last
@@ -224,7 +226,7 @@ class AutoLaw(Law):
     def _choose(
         self, forest: Forest, codes: Any, cells: Any, held: Any, z: Array, m: Array
     ) -> Array:
-        """Leaves' size and weights of readings; the quantiles that follow at rows held out."""
+        """Choose the leaf size and the weights of readings; return held-out quantiles."""
         levels, leaves = np.array(self.levels), forest.leaves(codes)
         few, losses = slice(0, _COMPARED), {}
         for depth in _DEPTHS:
@@ -259,7 +261,7 @@ class AutoLaw(Law):
         own: Any = None,
         held: Any = None,
     ) -> Array:
-        """Quantiles of the response by each reading, in units: (V, n, L)."""
+        """Quantiles of the response from each reading, in units: (V, n, L)."""
         mass = forest.histograms(leaves, self.grids_.high.shape[1], own, held)
         found = self.grids_.quantiles(mass, levels)
         names = getattr(self, "weights_", READINGS)
@@ -267,7 +269,7 @@ class AutoLaw(Law):
         return np.stack([_back(k, units, q, m) for k, q in zip(names, found, strict=True)])
 
     def _choose_correction(self, q: Array, y: Array, levels: Array) -> None:
-        """The unit of the correction, and the move to a lattice: least loss at rows held out."""
+        """Choose the unit of the correction and the move to a lattice by held-out loss."""
         z, alpha = self.blend_.units_.to_z(y), 1.0 - (levels[-1] - levels[0])
         self.lattice_ = _lattice_of(y, self.blend_.units_)
         typical, tried = float(np.median(np.abs(z - q.mean(axis=1)))) or 1.0, {}
@@ -283,7 +285,7 @@ class AutoLaw(Law):
         self.inward_, self.scaled_ = min(tried, key=lambda both: tried[both])
 
     def _on_lattice(self, q: Array, levels: Array) -> Array:
-        """Quantiles (n, L) of the tails at points of the lattice, moved up below and down above."""
+        """Quantiles (n, L), with those of the tails moved inward to lattice points."""
         if not self.inward_:
             return q
         origin, step = self.lattice_ or (0.0, 1.0)
@@ -291,7 +293,7 @@ class AutoLaw(Law):
         up = origin + step * np.ceil(place - self.inward_) - margin
         down = origin + step * np.floor(place + self.inward_) + margin
         below, above = levels <= 0.25, levels >= 0.75
-        # What lies between stays between.
+        # Quantiles between the tails stay between them.
         q = np.maximum(q, np.max(up, axis=1, where=below, initial=-np.inf, keepdims=True))
         q = np.minimum(q, np.min(down, axis=1, where=above, initial=np.inf, keepdims=True))
         return np.where(below, up, np.where(above, down, q))
@@ -305,12 +307,12 @@ class AutoLaw(Law):
         levels = np.clip(_GRID, 1e-9, 1.0)
         Q = self._read(forest, leaves, m, levels)
         averaged = self._on_lattice(_average(Q, self._weights_at(levels)), levels)
-        # In units of the response few bytes do; one that is far out counts as this far.
+        # In units of the response, float32 is enough; far quantiles are clipped.
         values = np.clip(np.maximum.accumulate(averaged, axis=1), -_FARTHEST, _FARTHEST)
         location = units.centre - (0.0 if self.model_ is None else self._point(rows))
         sizes = (forest.high_[leaves] - forest.low_[leaves]).mean(axis=1)
         at = np.broadcast_to(location, len(rows)).copy()
-        # Points of a lattice keep their margin.
+        # Lattice points keep their margin.
         kind = np.float64 if self.inward_ else np.float32
         return Knots(_GRID, values.astype(kind), sizes, at=at, unit=units.unit)
 
@@ -321,18 +323,18 @@ class AutoLaw(Law):
         for ours, leaf in zip(mine, theirs, strict=True):
             low, high = forest.low_[ours][:, None], forest.high_[ours][:, None]
             first, last = forest.low_[leaf], forest.high_[leaf]
-            # A leaf that was widened holds those below it.
+            # A widened leaf contains those below it.
             total += ((low <= first) & (first < last) & (last <= high)) / np.maximum(high - low, 1)
         return total
 
     def _weights_at(self, levels: Array) -> Array:
-        """(V, L): those of the side that a level lies on, their mean in the middle."""
+        """(V, L): the weights of the side that a level lies on, their mean at 1/2."""
         W = np.stack(list(self.weights_.values()))
         share = np.where(levels < 0.5, 0.0, np.where(levels > 0.5, 1.0, 0.5))
         return W[:, :1] * (1.0 - share) + W[:, -1:] * share
 
     def story(self) -> dict[str, list[Any]]:
-        """How the law came about, as columns: see ``selection_``."""
+        """What was chosen, as columns: see ``selection_``."""
         blend = self.blend_
         rows = [
             ("centre", name, error, blend.weights_.get(name, 0.0), blend.dropped_.get(name, ""))
@@ -352,7 +354,7 @@ class AutoLaw(Law):
 
 
 def _lattice_of(y: Array, units: Units) -> tuple[float, float] | None:
-    """Origin and step, in units, of a response of few values at equal distances."""
+    """Origin and step, in units, of a response with few, equally spaced values; else None."""
     values = np.unique(y)
     if not _FEW_VALUES <= len(values) <= min(_MANY_VALUES, len(y) / 3):
         return None
@@ -364,7 +366,7 @@ def _lattice_of(y: Array, units: Units) -> tuple[float, float] | None:
 
 
 def _standardised(values: Array) -> Array:
-    """In units, and coarsely: what trees are grown on does not follow the last bits of m."""
+    """Standardised and coarsely rounded, so that trees do not depend on the last bits of m."""
     return np.asarray(np.round((values - values.mean()) / (values.std() or 1.0) * 1024) / 1024)
 
 
@@ -374,7 +376,7 @@ def _average(Q: Array, W: Array) -> Array:
 
 
 def _weights_by_side(Q: Array, z: Array, levels: Array) -> Array:
-    """Simplex weights of readings (V, n, L) at each level by itself: (V, L)."""
+    """Simplex weights of readings (V, n, L), separately at each level: (V, L)."""
     each = [fade(simplex_weights(Q[:, :, [j]], z, levels[[j]])) for j in range(len(levels))]
     return np.stack(each, axis=1)
 

@@ -1,8 +1,8 @@
 """F(v | x): a law has `fit(X, v)`, which freezes everything, and `at(rows)`, the local law there.
 
-The local law answers `quantiles`, `cdf` and `moments`: an engine with its view of the rows
-(`WeightedLaw`), quantiles on a grid (`Knots`), or an object from elsewhere (`_Foreign`). Scores
-have S = 1 or 2 sides; `SidedLaw` has a law for each.
+A local law has `quantiles`, `cdf` and `moments`: it is an engine with its view of the rows
+(`WeightedLaw`), quantiles on a grid (`Knots`), or a user's own object (`_Foreign`). Scores have
+S = 1 or 2 sides; `SidedLaw` has a law for each.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _Flags = NDArray[np.bool_]
 _CHUNK = 2**21
 _TAIL = [0.0, 0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06]
 _TAIL += [0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45]
-#: Dense where intervals are asked for: the tails, the middle, the tails.
+#: Dense where intervals need it: in the tails and in the middle.
 GRID = np.round(np.concatenate([_TAIL, [0.5], 1.0 - np.array(_TAIL[::-1])]), 12)
 _SMALLEST = 1e-9
-# Units in the last place by which an interpolated value may be off.
+# Relative error that an interpolated value may have.
 _ROUNDING = 16 * np.finfo(np.float64).eps
-#: What an object must have to be taken for a law.
+#: What an object must have to be used as a law.
 LAW_METHODS = ["fit", "quantile", "upper_quantile", "cdf", "mean", "effective_sample_size"]
 
 
 class LocalLaw(Protocol):
-    """The law at n rows. An engine has the same questions, with its view of the rows first."""
+    """The law at n rows. An engine has the same methods, with its view of the rows first."""
 
     def quantiles(self, levels: Array, upper: _Flags) -> Array:
         """Q, or Q+ where ``upper`` (L,): levels (L,) or (n, L) -> (n, L)."""
@@ -79,26 +79,26 @@ class WeightedLaw:
 class Knots:
     """Quantiles (n, G) at increasing levels (G,) from 0 to 1, joined by straight lines.
 
-    Equal knots are an atom. Any law whose quantiles can be asked for has this form. Effective
-    sample and widening are asked of the laws behind, (weight, law) each, and only when somebody
-    wants to know; a law without any has ``total`` reference rows, a number or (n,).
+    Equal knots are an atom. Any law with quantiles can be put in this form. Effective sample size
+    and widening come from the laws ``behind``, (weight, law) each, and are computed on demand;
+    without such laws, the size is ``total``, a number or (n,).
 
-    Rounding: Q may only come out lower and Q+ only higher than the true line, by a few units in
-    the last place, so that F(v) >= t implies Q(t) <= v and F(v-) <= t implies v <= Q+(t). Neither
-    leaves the piece that its level falls in, so that both stay monotone.
+    Rounding: Q may only be lower and Q+ only higher than the exact line, by a few units in the
+    last place, so that F(v) >= t implies Q(t) <= v and F(v-) <= t implies v <= Q+(t). Neither
+    leaves the piece that its level falls in, so both stay monotone.
     """
 
     levels: Array
     kept: NDArray[Any]
     total: Array | float = 0.0
     behind: tuple[tuple[float, LocalLaw], ...] = ()
-    #: Knots may be kept in a unit of their own, in fewer bytes: kept = (value - at) / unit.
+    #: Knots may be kept in another unit, in fewer bytes: kept = (value - at) / unit.
     at: Array | float = 0.0
     unit: float = 1.0
 
     @property
     def values(self) -> Array:
-        """(n, G), whatever they are kept in."""
+        """(n, G), in the unit of the score."""
         if self.unit == 1.0 and isinstance(self.at, float):
             return self.kept
         return np.asarray(
@@ -108,7 +108,7 @@ class Knots:
     @classmethod
     def of(cls, F: LocalLaw, levels: Array = GRID) -> Knots:
         """Any local law on a grid of levels."""
-        # Q(0) is -inf by definition; the end of the support is what a knot needs.
+        # Q(0) is -inf by definition; a knot needs the end of the support.
         values = F.quantiles(np.maximum(levels, _SMALLEST), np.zeros(len(levels), dtype=bool))
         return cls(levels, np.maximum.accumulate(values, axis=1), behind=((1.0, F),))
 
@@ -153,7 +153,7 @@ class Knots:
         left = np.take_along_axis(knots, end - 1, axis=1)[:, 0]
         right = np.take_along_axis(knots, end, axis=1)[:, 0]
         start, stop = self.levels[end[:, 0] - 1], self.levels[end[:, 0]]
-        # Infinite v, and atoms, end at a knot: there is no line to follow.
+        # Infinite v and atoms end at a knot: there is nothing to interpolate.
         inside = (count > 0) & (count < len(self.levels))
         gap = np.where(inside & (right > left), right - left, 1.0)
         along = np.where(inside, np.where(inside, v, 0.0) - left, 0.0) / gap
@@ -161,13 +161,13 @@ class Knots:
         return np.where(count == 0, 0.0, np.where(inside, line, 1.0))
 
     def moments(self) -> Array:
-        """E[V] and E[|V|], areas under the quantile function; sizes and flags of laws behind."""
+        """E[V] and E[|V|], integrals of the quantile function; sizes and flags of laws behind."""
         values = self.values
         left, right = values[:, :-1], values[:, 1:]
         size = np.abs(left) + np.abs(right)
         across = (left**2 + right**2) / (2.0 * np.where(size > 0.0, size, 1.0))
         areas = (left + right) / 2.0, np.where(left * right < 0.0, across, size / 2.0)
-        # Neither a matrix product nor a sum over strides: their last bits depend on the rows.
+        # Not a matrix product or a strided sum: their last bits depend on the other rows.
         steps = np.diff(self.levels)
         means = [np.ascontiguousarray(area * steps).sum(axis=1) for area in areas]
         sizes, widened = np.zeros(len(left)) + self.total, np.zeros(len(left))
@@ -178,10 +178,10 @@ class Knots:
 
 
 class Law(BaseEstimator):
-    """Law of V given x. A subclass has `fit` and `at`; the public questions follow from them.
+    """Law of V given x. A subclass has `fit` and `at`; the public methods follow from them.
 
-    Everything is frozen by `fit` from reference rows alone, and each row is answered by itself.
-    Every law keeps the law of inverses: F(v- | x) <= t exactly when v <= Q+(t | x).
+    `fit` freezes everything, from reference rows alone, and an answer at a row does not depend on
+    other rows. Every law keeps the law of inverses: F(v- | x) <= t exactly when v <= Q+(t | x).
     """
 
     engine_: Any
@@ -195,22 +195,22 @@ class Law(BaseEstimator):
         raise NotImplementedError
 
     def at(self, rows: Rows) -> LocalLaw:
-        """The law at these rows; as it stands here, an engine's, asked with the view of them."""
+        """The law at these rows; here, the engine's, with its view of them."""
         return WeightedLaw(self.engine_, self.view_(rows))
 
     def fit_localizer(self, X: Any, v: ArrayLike) -> Localizer:
-        """Fit what the kernel between two rows needs, for methods that weigh calibration rows."""
+        """Fit what the kernel between two rows needs, for methods that weight calibration rows."""
         return self.fit(X, v).localizer()
 
     def localizer(self) -> Localizer:
         """The kernel between two rows behind the fitted law."""
         raise ValueError(
-            f"{type(self).__name__} has no kernel between two rows; expected a kernel, "
+            f"got {type(self).__name__}, which has no kernel between two rows; expected a kernel, "
             "forest or uniform law."
         )
 
     def row_weights(self, rows: Rows, others: Rows) -> Array:
-        """How much the others speak for these rows, in any unit: (m, n)."""
+        """Weights of the others at these rows, not normalised: (m, n)."""
         return weigh_by(self.localizer(), rows, others)
 
     def quantile(self, X: Any, levels: ArrayLike) -> Array:
@@ -218,11 +218,11 @@ class Law(BaseEstimator):
         return self._quantiles(X, levels, upper=False)
 
     def upper_quantile(self, X: Any, levels: ArrayLike) -> Array:
-        """Q+(t | x) = inf{v : F(v | x) > t}: levels (L,) -> (n, L); +inf where t >= 1."""
+        """Q+(t | x) = inf{v : F(v | x) > t}: levels (L,) -> (n, L); +inf if t >= 1."""
         return self._quantiles(X, levels, upper=True)
 
     def cdf(self, X: Any, v: ArrayLike, side: str = "right") -> Array:
-        """F(v | x) (``side="right"``) or F(v- | x) (``"left"``): v (n,) or (n, k), same out."""
+        """F(v | x) (``side="right"``) or F(v- | x) (``"left"``): v (n,) or (n, k) -> same shape."""
         if side not in ("right", "left"):
             raise ValueError(f"got side={side!r}; expected 'right' or 'left'.")
         values = np.asarray(v, dtype=np.float64)
@@ -232,15 +232,15 @@ class Law(BaseEstimator):
         return self._at(X).cdf(table, side).reshape(values.shape)
 
     def mean(self, X: Any, absolute: bool = False) -> Array:
-        """E[V | x], or E[|V| | x] where ``absolute``: (n,)."""
+        """E[V | x], or E[|V| | x] if ``absolute``: (n,)."""
         return self._at(X).moments()[:, int(absolute)]
 
     def effective_sample_size(self, X: Any) -> Array:
-        """How many equally weighted reference rows would be as informative: (n,)."""
+        """Number of equally weighted reference rows that would be as informative: (n,)."""
         return self._at(X).moments()[:, 2]
 
     def fallback(self, X: Any) -> _Flags:
-        """Where the law had to widen its neighbourhood: (n,)."""
+        """Whether the law had to widen its neighbourhood: (n,)."""
         return self._at(X).moments()[:, 3] > 0
 
     def _at(self, X: Any) -> LocalLaw:
@@ -255,10 +255,10 @@ class Law(BaseEstimator):
 
 
 def reference_rows(X: Any, v: ArrayLike) -> tuple[Rows, Array]:
-    """What a law learns from: rows in canonical order, with finite scores (n,)."""
+    """The data of a law: rows in canonical order, with finite scores (n,)."""
     scores = np.asarray(column_or_1d(v), dtype=np.float64)
     if len(scores) == 0:
-        raise ValueError("got 0 reference rows; a law needs at least 1.")
+        raise ValueError("got 0 reference rows; expected at least 1.")
     if not np.all(np.isfinite(scores)):
         raise ValueError(
             f"{np.count_nonzero(~np.isfinite(scores))} of {len(scores)} reference scores are NaN "
@@ -271,7 +271,7 @@ def reference_rows(X: Any, v: ArrayLike) -> tuple[Rows, Array]:
 
 
 def check_lengths(rows: int, scores: int) -> None:
-    """As many rows as scores, or refused."""
+    """Raise an error unless there are as many rows as scores."""
     if rows != scores:
         raise ValueError(f"X has {rows} rows and v has {scores}; expected the same number.")
 
@@ -280,11 +280,11 @@ def check_lengths(rows: int, scores: int) -> None:
 
 
 class ReferenceEngine:
-    """The plain NumPy engine: short, exact, and the oracle of every faster one.
+    """The plain NumPy engine: short, exact, and the oracle in tests of faster ones.
 
-    The law at x is a running sum of weights in the order of V. Operations look at one row only:
-    one by one gives the bits of a batch. ``weigh`` gives weights (m, n) in the order of ``v``, and
-    where they were widened (m,).
+    The law at x is a running sum of weights in the order of V. Every operation uses one row only:
+    rows one by one give the same bits as a batch. ``weigh`` returns weights (m, n) in the order of
+    ``v``, and where they were widened (m,).
     """
 
     def __init__(self, v: Array, weigh: Callable[[Any], tuple[Array, _Flags]]) -> None:
@@ -329,17 +329,17 @@ class ReferenceEngine:
 
 
 def effective_size(weights: Array) -> Array:
-    """(sum w)^2 / sum w^2 of each row; 0 where all weights are 0."""
+    """(sum w)^2 / sum w^2 of each row; 0 if all weights are 0."""
     squares = np.einsum("ij,ij->i", weights, weights)
     total = weights.sum(axis=1)
     return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
 
 class Localizer(Protocol):
-    """How much one row speaks for another: H(x, x') in [0, 1], H(x, x) = 1.
+    """The weight of one row for another: H(x, x') in [0, 1], H(x, x) = 1.
 
-    Nothing is widened where rows are few: methods that weigh calibration rows put the missing mass
-    at +inf.
+    Nothing is widened where rows are sparse: methods that weight calibration rows put the missing
+    mass at +inf.
     """
 
     symmetric: ClassVar[bool]
@@ -378,7 +378,7 @@ class UniformLaw(Law):
 
 
 class _UniformEngine(Engine):
-    """Answers that do not depend on x; of the view only the number of rows counts."""
+    """Answers that do not depend on x; only the number of rows of the view is used."""
 
     def __init__(self, v: Array) -> None:
         self.v = v
@@ -395,7 +395,7 @@ class _UniformEngine(Engine):
 
 
 class _Everywhere(Curve):
-    """H = 1: every row speaks for every other."""
+    """H = 1: every row counts fully for every other."""
 
     symmetric: ClassVar[bool] = True
 
@@ -410,11 +410,11 @@ class _Everywhere(Curve):
         return np.ones((len(rows), len(others)))
 
 
-# ---- laws from elsewhere ------------------------------------------------------------------------
+# ---- users' own laws ----------------------------------------------------------------------------
 
 
 class _ForeignLaw(Law):
-    """A law of this library around an object that only has the public methods of one."""
+    """A `Law` around an object that only has the public methods of one."""
 
     def __init__(self, law: Any) -> None:
         self.law = law
@@ -429,7 +429,7 @@ class _ForeignLaw(Law):
 
 @dataclass(frozen=True)
 class _Foreign:
-    """Answers by the public methods of the object."""
+    """Answers from the public methods of the object."""
 
     law: Any
     X: Any
@@ -438,8 +438,8 @@ class _Foreign:
         if levels.ndim > 1:
             if np.any(levels != levels[:1]):
                 raise ValueError(
-                    f"{type(self.law).__name__} answers one set of levels for all rows, and this "
-                    "adjustment needs one per row; subclass localconformal.laws.Law instead."
+                    f"got {type(self.law).__name__}, which takes one set of levels for all rows; "
+                    "this adjustment needs one per row: subclass localconformal.laws.Law instead."
                 )
             levels = levels[0]
         below = np.asarray(self.law.quantile(self.X, levels), dtype=np.float64)
@@ -453,7 +453,7 @@ class _Foreign:
         return np.stack(columns, axis=1)
 
     def moments(self) -> Array:
-        # E[|V|] is not among its methods: NaN, which adjustments refuse.
+        # It has no method for E[|V|]: NaN, which adjustments reject.
         mean, size = self.law.mean(self.X), self.law.effective_sample_size(self.X)
         none = np.zeros(len(self.X))
         return np.column_stack([mean, none + np.nan, size, none]).astype(np.float64)
@@ -469,8 +469,8 @@ class _Foreign:
 class SidedLaw:
     """Fitted laws of the columns of V (n, S).
 
-    When the second column is the first with its sign turned (residuals around a point), so is its
-    law, exactly: Q_lower(t) = -Q+_upper(1 - t). Such a mirrored pair holds the law of the last
+    If the second column is minus the first (residuals around a point), its law is exactly the
+    mirror image: Q_lower(t) = -Q+_upper(1 - t). Such a mirrored pair holds the law of the last
     column only, which answers for both in one pass.
     """
 
@@ -490,13 +490,13 @@ class SidedLaw:
 
 
 def is_mirrored(V: Array) -> bool:
-    """Whether the two sides are one score with its sign turned."""
+    """Whether each side is minus the other."""
     return V.shape[1] == 2 and np.array_equal(V[:, 0], -V[:, 1])
 
 
 @dataclass(frozen=True)
 class LocalLaws:
-    """F(. | x) at n rows x, for each of S sides: what an adjustment works with."""
+    """F(. | x) at n rows x, for each of S sides: the F of an adjustment."""
 
     sides: tuple[LocalLaw, ...]
     mirrored: bool
@@ -540,8 +540,8 @@ class LocalLaws:
         means = self.moments()[:, :, int(absolute)]
         if np.isnan(means).any():
             raise ValueError(
-                "the law has no mean of |V|, which this adjustment needs; subclass "
-                "localconformal.laws.Law, or choose another adjustment."
+                "got a law without the mean of |V|, which this adjustment needs; subclass "
+                "localconformal.laws.Law, or use another adjustment."
             )
         return means
 
@@ -553,16 +553,16 @@ class LocalLaws:
 
 # ---- weights on the simplex ---------------------------------------------------------------------
 
-#: Laws below this weight are left out: they cost more than they bring.
+#: Laws below this weight are left out: they cost more than they gain.
 _LEAST_WEIGHT = 0.08
 _STEPS = 500
 #: Size of the first step of the exponentiated gradient, and how soon steps shrink.
 _FIRST_STEP, _SHRINK = 8.0, 0.1
-#: Weight of the entropy in units of the best loss over n: differences that few rows cannot tell
-#: apart leave the weights spread, which averages the candidates' errors.
+#: Weight of the entropy in units of the best loss over n: with few rows, similar losses leave the
+#: weights spread, which averages the candidates' errors.
 _ENTROPY = 30.0
-#: Candidates get no weight whose loss exceeds the best by this share, and by this number over n:
-#: few rows do not tell who is hopeless.
+#: Candidates get no weight if their loss exceeds the best by this share, plus this number over n:
+#: with few rows, a poor loss may be chance.
 _HOPELESS, _HOPELESS_ROWS = 0.15, 30.0
 # Weights count as no smaller than this in logarithms.
 _LEAST_COUNTED = 1e-12
@@ -578,7 +578,7 @@ def simplex_weights(predictions: Array, target: Array, levels: Array) -> Array:
     """w >= 0 with sum 1 that minimises the pinball loss of sum_k w_k predictions_k.
 
     Exponentiated gradient with a small entropy term; the best iterate is kept. Predictions
-    (K, n, L) are at rows that the candidates have not seen.
+    (K, n, L) are for rows that the candidates have not seen.
 
     >>> target = np.arange(100.0)
     >>> good, bad = target[:, None], np.zeros((100, 1))
@@ -596,7 +596,7 @@ def simplex_weights(predictions: Array, target: Array, levels: Array) -> Array:
 def _descend(predictions: Array, target: Array, levels: Array, losses: Array) -> Array:
     """The best iterate of the exponentiated gradient, from equal weights: (K,)."""
     n = len(target)
-    # The least loss above 0, so that the scale of the target does not matter.
+    # The smallest positive loss, so that the scale of the target does not matter.
     unit = float(np.min(losses, initial=np.inf, where=losses > 0.0))
     unit = unit if np.isfinite(unit) else 1.0
     penalty = min(_ENTROPY / n, 0.3)
@@ -612,7 +612,7 @@ def _descend(predictions: Array, target: Array, levels: Array, losses: Array) ->
         slope = (mixture > target[:, None]) - levels
         gradient = np.einsum("knl,nl->k", predictions, slope) / (n * unit) + penalty * logarithm
         size = _FIRST_STEP / np.sqrt(1.0 + _SHRINK * step)
-        # Steps are bounded, so that a wild candidate does not throw all weight away at once.
+        # Steps are bounded, so that one extreme candidate cannot move all weight at once.
         move = np.clip(size * (gradient - gradient.min()), 0.0, 2.0)
         weights = weights * np.exp(-move)
         weights = weights / weights.sum()
@@ -620,7 +620,7 @@ def _descend(predictions: Array, target: Array, levels: Array, losses: Array) ->
 
 
 def fade(weights: Array) -> Array:
-    """Weights below the least become 0, those below twice as much shrink towards it.
+    """Weights below the least become 0, and those below twice the least shrink towards it.
 
     >>> fade(np.array([0.06, 0.09, 0.85])).round(3)
     array([0.   , 0.023, 0.977])
@@ -632,15 +632,15 @@ def fade(weights: Array) -> Array:
 
 # ---- by name ------------------------------------------------------------------------------------
 
-#: Filled where all laws are known, in `localconformal.laws`.
+#: Filled in `localconformal.laws`, where all laws are known.
 LAWS: dict[str, type[Law]] = {}
 
 
 def check_levels(levels: Any) -> Array:
-    """Levels in order, at least two inside (0, 1), or refused."""
+    """At least two increasing levels inside (0, 1), or an error."""
     words = f"got levels={levels!r}; expected at least two increasing numbers inside (0, 1)."
     try:
-        # Rounded, so that 1 - 0.95 is the knot at 0.05 and no other.
+        # Rounded, so that 1 - 0.95 is exactly the knot at 0.05.
         given = np.round(np.ravel(np.asarray(levels, dtype=np.float64)), 12)
     except (TypeError, ValueError) as error:
         raise ValueError(words) from error
@@ -650,7 +650,7 @@ def check_levels(levels: Any) -> Array:
 
 
 def make_law(law: Any, random_state: int | None = None, n_jobs: int | None = None) -> Law:
-    """A fresh law from its name or an object, with this seed and these threads if it has none."""
+    """A new law from its name or an object, with this seed and these threads if it has none."""
     if isinstance(law, str) and law in LAWS:
         return seeded(LAWS[law](), random_state, n_jobs)
     if isinstance(law, Law):
@@ -664,7 +664,7 @@ def make_law(law: Any, random_state: int | None = None, n_jobs: int | None = Non
 
 
 def seeded(law: Law, random_state: int | None, n_jobs: int | None = None) -> Law:
-    """The law with these where its own are None: a regressor's seed fixes everything."""
+    """The law with these if its own are None: a regressor's seed fixes everything."""
     own = law.get_params(deep=False)
     given = {"random_state": random_state, "n_jobs": n_jobs}
     return law.set_params(**{k: v for k, v in given.items() if k in own and own[k] is None})

@@ -1,10 +1,9 @@
-"""What ``law="auto"`` calls its centre: point models averaged by how they do on rows held out.
+"""The centre of ``law="auto"``: an average of point models, weighted by their held-out error.
 
-Every member answers for each training row as a model that has not seen it, but for a few settings:
-boosting and the network fold by fold, kernel ridge by its leverages. Weights on the simplex
-minimise the absolute error of the average. All of it happens on a response in units of its own
-spread and on a fine lattice: a rounding error of y, or of another machine, does not grow into
-another tree.
+Every member predicts each training row without having seen it, except in the choice of a few
+settings: boosting and the network by folds, kernel ridge by its leverages. Weights on the simplex
+minimise the absolute error of the average. The response is in units of its own spread and on a
+fine lattice, so that rounding errors of y, or of another machine, do not lead to different trees.
 """
 
 from __future__ import annotations
@@ -34,37 +33,37 @@ from localconformal.rows import Curve, Index, Rows, fold_rows
 EFFORTS = ("low", "default", "high")
 #: Steps of the lattice in a unit of the response.
 _LATTICE = 2.0**20
-#: Responses this many times as far out as all but a hundredth of the rows count as that far.
+#: Responses are clipped at 10 times the 99 % quantile of the distance from the median.
 _FAR, _USUAL = 10.0, 0.99
-#: Rows that are many; folds of few rows, and of many.
+#: Above this number of rows there are fewer folds: folds for few rows, and for many.
 _MANY, _FOLDS = 5_000, (5, 3)
-#: Rows that boosting learns from at most, and kernel ridge; all are answered.
+#: Most rows that boosting and kernel ridge learn from; all rows get predictions.
 _MOST_ROWS, _RIDGE_ROWS = 100_000, 6_000
-#: Members whose error exceeds the best by more are dropped after their first fold: a booster beside
-#: another one, and anyone. With few rows one fold does not tell.
+#: Members whose error exceeds the best by more than this share are dropped after their first fold:
+#: the share for boosting, for the others, and a slack for small folds.
 _NEAR, _HOPELESS, _SLACK_ROWS = 0.1, 0.2, 30.0
-#: Rows on which weights are found at most.
+#: Most rows on which weights are learned.
 _WEIGHED = 10_000
-#: Features further out than this many standard deviations count as this far.
+#: Features are clipped at this many standard deviations.
 _FARTHEST = 5.0
 #: Seconds of a day, a week and a year.
 _PERIODS = (86_400.0, 604_800.0, 31_556_952.0)
-#: Numbers in a row of more than one dimension up to which they are taken for features.
+#: A row of more than one dimension is flattened to features if it has at most this many numbers.
 _FLATTENED_UP_TO = 1_000
 #: Widths of the Gaussian kernel, times the number of features; penalties of ridge regression.
 _GAMMAS, _ALPHAS = (0.02, 0.06, 0.2, 0.6, 2.0, 6.0), np.logspace(-5, 2, 8)
-#: Rows on which a width is chosen, and landmarks there and at the end.
+#: Rows on which the width is chosen, landmarks for that, and landmarks of the final fit.
 _SEARCH_ROWS, _SEARCH_LANDMARKS, _LANDMARKS = 1_500, 250, 500
-#: Fits with ever new stretches, at most; the share by which the error must fall to go on; the
-#: stretch above which a column is used, in units of the root mean square.
+#: Most rounds of stretching; the share by which the error must fall to continue; the smallest
+#: stretch of a column that is used, in units of the root mean square.
 _STRETCHES, _WORTH, _LEAST_STRETCH = 5, 0.01, 0.01
-#: One minus a leverage, at least: a row that fits itself tells nothing.
+#: Lower limit of one minus a leverage: a row that only fits itself says nothing.
 _LEAST_FREE = 1e-10
 _NETWORK = {"hidden_layer_sizes": (64, 64), "alpha": 1e-3, "learning_rate_init": 3e-3}
 _NETWORK |= {"n_iter_no_change": 8, "max_iter": 150}
-#: Rows up to which there is a network, by effort.
+#: Most rows for which a network is fitted, by effort.
 _NETWORK_ROWS = {"low": 0, "default": 5_000, "high": 20_000}
-#: Rows from which a network holds some out to know when to stop.
+#: Fewest rows for which a network stops early, on a held-out share.
 _EARLY_STOPPING_FROM = 100
 
 
@@ -77,7 +76,7 @@ def on_lattice(values: Array) -> Array:
 class Units:
     """The response in units of its spread, and a monotone map g of it.
 
-    g = log(z + c) where y has no negative values, with a small c > 0; else asinh about the median.
+    g = log(z + c) with a small c > 0 if y has no negative values; else asinh about the median.
     """
 
     centre: float
@@ -89,7 +88,7 @@ class Units:
 
     @classmethod
     def of(cls, y: Array) -> Units:
-        """From the responses of training rows; a few that are absurd have no say in the unit."""
+        """From the responses of training rows; a few outliers do not affect the unit."""
         centre = float(np.median(y))
         distances = np.abs(y - centre)
         far = _FAR * float(np.quantile(distances, _USUAL, method="lower")) or float(distances.max())
@@ -102,7 +101,7 @@ class Units:
         return replace(made, ends=(g.min() - spread, g.max() + spread))
 
     def to_target(self, z: Array) -> Array:
-        """What models of squared error learn: responses in units, none too far out."""
+        """The target of models with squared error: responses in units, clipped."""
         return np.clip(z, -self.far, self.far)
 
     def to_z(self, y: Array) -> Array:
@@ -110,18 +109,18 @@ class Units:
         return on_lattice((y - self.centre) / self.unit)
 
     def to_y(self, z: Array) -> Array:
-        """In units -> as given."""
+        """From units back to the response."""
         return np.asarray(self.centre + self.unit * z)
 
     def to_g(self, z: Array) -> Array:
-        """g; far below zero a response without negative values counts as its smallest."""
+        """g; if y has no negative values, values far below zero are clipped."""
         if not self.positive:
             return np.arcsinh(z)
         low = np.exp(self.ends[0]) if np.isfinite(self.ends[0]) else 0.0
         return np.log(np.maximum(z + self.offset, max(low, 1e-300)))
 
     def from_g(self, g: Array) -> Array:
-        """The inverse of g, within a spread of what training rows have."""
+        """The inverse of g, clipped one spread beyond the training rows."""
         g = np.clip(g, *self.ends)
         return np.asarray(np.exp(g) - self.offset if self.positive else np.sinh(g))
 
@@ -131,7 +130,7 @@ class Units:
 
 @dataclass(frozen=True)
 class _Centre:
-    """Fitted models of the response, or of g, on a view of the rows: the mean of their answers."""
+    """Fitted models of the response, or of g, on a view of the rows: their mean prediction."""
 
     models: tuple[Any, ...]
     view: str
@@ -148,12 +147,12 @@ class _Centre:
         return out
 
     def back(self, answer: Array) -> Array:
-        """An answer of a model as the response."""
+        """A model's prediction on the scale of the response."""
         return answer if self.units is None else self.units.from_g(answer)
 
 
 class _Member:
-    """A centre on its way: how models are made, and the held-out answers of those there are."""
+    """A centre being fitted: how to make models, and the held-out predictions so far."""
 
     def __init__(self, make: Any, view: str, target: Array, units: Units | None = None) -> None:
         self.make, self.target, self.centre = make, target, _Centre((), view, units)
@@ -161,13 +160,13 @@ class _Member:
 
     @property
     def by_folds(self) -> bool:
-        """Whether it holds rows out in folds: others know what they would say without a row."""
+        """Whether it needs folds: other models compute held-out predictions themselves."""
         return not hasattr(self.make, "fit_held_out")
 
     def fit(self, X: Any, rest: Index, fold: Index) -> tuple[Any, Index, Array]:
-        """A model of the rest, and rows that it answers as one that has not seen them: the fold.
+        """A model fitted to the rest, the rows it predicts held out (the fold), and predictions.
 
-        A model that knows what it would say without a row is fitted on both, and answers for both.
+        A model that computes held-out predictions itself is fitted to both, and predicts both.
         """
         if not self.by_folds:
             both = np.sort(np.concatenate([rest, fold]))
@@ -178,13 +177,13 @@ class _Member:
         return model, fold, self.centre.back(model.predict(X[fold]))
 
     def add(self, model: Any, rows: Index, answers: Array) -> None:
-        """One more model, and its answers."""
+        """Add a model and its predictions."""
         self.centre = replace(self.centre, models=(*self.centre.models, model))
         self.held[rows] = answers
 
 
 class _Columns(Features):
-    """Features, and of times how much of the day, of the week and of the year has passed."""
+    """Features, and for times the elapsed share of the day, the week and the year."""
 
     def transform(self, X: Any) -> Array:
         points = super().transform(X)
@@ -197,7 +196,7 @@ class _Columns(Features):
 
 
 class _Codes(Curve):
-    """Columns in bins, one byte each: what trees see of a row."""
+    """Columns in bins, one byte each: the inputs of trees."""
 
     def __init__(self, rows: Rows, seed: int) -> None:
         self.features = _Columns().fit(rows.X)
@@ -216,18 +215,18 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
     effort : {"low", "default", "high"}, default="default"
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is one for each core.
+        Threads; None is one per core.
 
     Attributes
     ----------
     weights_ : dict
         Weight of each member.
     errors_ : dict
-        Mean absolute error of each at rows held out.
+        Mean absolute error of each on held-out rows.
     dropped_ : dict
         Why the others were left out.
     oob_prediction_ : array of shape (n,)
-        The average at the training rows, held out.
+        Held-out predictions for the training rows.
 
     Examples
     --------
@@ -242,7 +241,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: ArrayLike, own: Array | None = None) -> BlendedRegressor:
-        """``own`` (n,) are held-out answers of the user's own model, which is a member then."""
+        """Fit the members; ``own`` (n,), held-out predictions of the user's model, are one more."""
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
         y = np.asarray(y, dtype=np.float64)
         self.units_ = units = Units.of(y)
@@ -266,7 +265,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         return self
 
     def _fit_members(self, views: dict[str, Any], z: Array, seed: int) -> dict[str, _Member]:
-        """Held-out answers of all members; those that are hopeless after a first look go."""
+        """Held-out predictions of all members, except those dropped after the first fold."""
         n, members = len(z), self._members(z, views["codes"].shape[1], seed)
         drawn = np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_ROWS])
         n_folds = {"low": 2, "high": 8}.get(self.effort, _FOLDS[n > _MANY])
@@ -302,7 +301,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
             member.add(*found)
 
     def _answer_others(self, members: dict[str, _Member], views: Any, rows: Index) -> None:
-        """Rows that nobody was fitted on: every model that there is has not seen them."""
+        """Predict rows that no model was fitted on: all models have them held out."""
         for member in members.values():
             unseen = rows[np.isnan(member.held[rows])]
             if len(unseen):
@@ -310,7 +309,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
                 member.held[unseen] = member.centre.answer(view, self.n_jobs)
 
     def _drop_hopeless(self, members: dict[str, _Member], z: Array, fold: Index) -> None:
-        """Without those that are far from the best at the first fold."""
+        """Drop those that are far worse than the best on the first fold."""
         errors = {name: np.abs(z[fold] - m.held[fold]).mean() for name, m in members.items()}
         best, slack = min(errors.values()), _SLACK_ROWS / len(fold)
         for name, error in errors.items():
@@ -318,12 +317,12 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
             if error > (1.0 + most + slack) * best:
                 del members[name]
                 self.errors_[name] = float(error) * self.units_.unit
-                self.dropped_[name] = "dropped after the first fold, whose loss this is"
+                self.dropped_[name] = "dropped after the first fold; the loss is of that fold"
 
     # ---- predicting ---------------------------------------------------------------------------
 
     def _view(self, name: str, rows: Rows) -> Any:
-        """What members see of rows: columns in bins, or points within a box."""
+        """The inputs of members: columns in bins, or clipped points."""
         if name == "codes":
             return self.codes_(rows)
         return np.clip(self.codes_.features(rows), -_FARTHEST, _FARTHEST)
@@ -339,7 +338,7 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         return on_lattice(total)
 
     def forget(self) -> None:
-        """Without the answers at training rows, which a law has learned from."""
+        """Drop the predictions at training rows, which the law no longer needs."""
         self.oob_prediction_ = self.held_out_ = np.empty(0)
 
     def predict(self, X: Any) -> Array:
@@ -348,17 +347,17 @@ class BlendedRegressor(Curve, RegressorMixin, BaseEstimator):
         return self.compute(Rows(X))
 
     def compute(self, rows: Rows) -> Array:
-        """The same for rows that may know what trees see of them."""
+        """The same for rows that may already hold their bins."""
         return self.units_.to_y(self.answer(rows))
 
 
 def _is_readable(X: Any) -> bool:
-    """Whether rows are features: images and texts are the business of the user's own model."""
+    """Whether rows are features: images and texts are left to the user's own model."""
     return prod(np.shape(X)[1:]) <= _FLATTENED_UP_TO or len(np.shape(X)) == 2
 
 
 def _weigh(held: dict[str, Array], z: Array, seed: int) -> dict[str, float]:
-    """Weights by absolute error on at most so many rows; small ones vanish."""
+    """Weights that minimise the absolute error on a sample of rows; small ones become 0."""
     some = np.random.default_rng(seed).permutation(len(z))[:_WEIGHED]
     table = np.stack([m[some] for m in held.values()])[:, :, None]
     kept = fade(simplex_weights(table, z[some], np.array([0.5])))
@@ -369,7 +368,7 @@ def _weigh(held: dict[str, Array], z: Array, seed: int) -> dict[str, float]:
 
 
 def _boosting(n: int, n_columns: int, seed: int) -> Boosting:
-    """With many rows trees and steps are larger, and there are fewer of them."""
+    """With many rows, trees and steps are larger, and there are fewer of them."""
     many = n > 2 * _MANY
     return Boosting(
         rate=0.15 if many else 0.1,
@@ -381,18 +380,18 @@ def _boosting(n: int, n_columns: int, seed: int) -> Boosting:
 
 
 class NystroemRidge:
-    """Kernel ridge regression on landmarks, whose distances weigh columns by how much they matter.
+    """Kernel ridge regression on landmarks, with columns weighted by how much they matter.
 
     The slopes of a first fit stretch the columns of the next one, and so on while the leave-one-out
     error falls: a recursive feature machine (Radhakrishnan et al., 2024) with a diagonal metric.
-    Width and penalty are those of least leave-one-out error.
+    Width and penalty minimise the leave-one-out error.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def fit_held_out(self, X: Array, y: Array) -> tuple[NystroemRidge, Array, Index]:
-        """Choose distances on some rows, fit on more; itself, answers left out there, and where."""
+        """Choose distances on some rows, fit on more; return self, held-out predictions, rows."""
         rows = np.random.default_rng(self.seed).permutation(len(X))[:_RIDGE_ROWS]
         some = rows[:_SEARCH_ROWS]
         self._place(*self._search(X[some], y[some]))
@@ -400,7 +399,7 @@ class NystroemRidge:
         return self, held, rows
 
     def _place(self, stretch: Array, gamma: float) -> None:
-        """Set how distances are measured: columns that hardly matter are left out."""
+        """Set the distances; columns that hardly matter are left out."""
         self.columns_ = np.flatnonzero(stretch > _LEAST_STRETCH)
         self.stretch_, self.width_ = stretch[self.columns_], gamma / len(stretch)
 
@@ -409,7 +408,7 @@ class NystroemRidge:
         stretch, best, found = np.ones(X.shape[1]), np.inf, (np.ones(X.shape[1]), _GAMMAS[0])
         tried: Any = range(len(_GAMMAS))
         for step in range(_STRETCHES):
-            # A leave-one-out error does not count the stretches as parameters: 2 / n for each.
+            # The leave-one-out error ignores that stretches are parameters: add 2 / n for each.
             price = 1.0 + 2.0 * X.shape[1] / len(X) if step else 1.0
             errors = {}
             for k in tried:
@@ -430,11 +429,11 @@ class NystroemRidge:
         return found
 
     def _solve(self, X: Array, y: Array, landmarks: int) -> tuple[Array, float]:
-        """Fit with these distances: answers left out, and their mean squared error."""
+        """Fit with these distances: leave-one-out predictions, and their mean squared error."""
         Z, count = self._stretched(X), max(1, min(landmarks, len(X) // 2))
         features = Nystroem(gamma=self.width_, n_components=count, random_state=self.seed).fit(Z)
         slopes, held, error = _ridge(features.transform(Z), y)
-        # One weight per landmark, so that a prediction is one sum, row by row.
+        # One weight per landmark, so a prediction is one sum, row by row.
         self.landmarks_ = features.components_
         self.weights_ = features.normalization_.T @ slopes
         self.intercept_ = 0.0
@@ -455,7 +454,7 @@ class NystroemRidge:
     def predict(self, X: Array) -> Array:
         """(n,) numbers."""
         kernel = cdist(self._stretched(X), self.landmarks_, "sqeuclidean")
-        # In place, which is quicker, and no matrix product, whose last bits depend on the rows.
+        # In place, which is faster, and not a matrix product, whose last bits depend on the rows.
         kernel *= -self.width_
         np.exp(kernel, out=kernel)
         kernel *= self.weights_
@@ -463,11 +462,11 @@ class NystroemRidge:
 
 
 def _ridge(Z: Array, y: Array) -> tuple[Array, Array, float]:
-    """Slopes (p,) under the penalty of least squared leave-one-out error, answers left out, error.
+    """Slopes (p,), leave-one-out predictions and their error, at the penalty where it is smallest.
 
     With Z'Z = U diag(s) U' of centred columns and Q = Z U, the fit is Q (s + a)^-1 Q'y, its
-    leverages are h = 1 / n + sum_j Q_ij^2 / (s_j + a), and a residual left out is r / (1 - h): one
-    eigenproblem serves all penalties a.
+    leverages are h = 1 / n + sum_j Q_ij^2 / (s_j + a), and a leave-one-out residual is r / (1 - h):
+    one eigenproblem serves all penalties a.
     """
     Z, centred = Z - Z.mean(axis=0), y - y.mean()
     s, U = np.linalg.eigh(Z.T @ Z)
@@ -485,17 +484,17 @@ def _ridge(Z: Array, y: Array) -> tuple[Array, Array, float]:
 
 
 class Network(MLPRegressor):
-    """A small network that answers each row by itself."""
+    """A small network whose prediction for a row does not depend on the batch."""
 
     def fit(self, X: Array, y: Array) -> Network:
-        """Stop early where enough rows can be held out to tell when."""
+        """Stop early if there are enough rows to hold some out."""
         self.set_params(early_stopping=len(y) >= _EARLY_STOPPING_FROM)
         return super().fit(X, y)
 
     def _update_no_improvement_count(self, *args: Any) -> None:
-        """Settled at the last epoch too: scikit-learn would warn, which is no news in a blend.
+        """Count the last epoch as converged: scikit-learn's warning is no help in a blend.
 
-        A filter of warnings would be one for all threads.
+        A warnings filter would affect all threads.
         """
         super()._update_no_improvement_count(*args)
         if self.n_iter_ == self.max_iter:
@@ -507,7 +506,7 @@ class Network(MLPRegressor):
 
 
 def activations(network: Any, X: Any, layers: int) -> Array:
-    """Values behind so many layers of a fitted network, each row by itself."""
+    """Activations after this many layers of a fitted network, row by row."""
     values, last = np.asarray(X, dtype=np.float64), len(network.coefs_) - 1
     for k in range(layers):
         # Not a matrix product, whose last bits depend on the number of rows.

@@ -1,4 +1,4 @@
-"""Where "near" is measured: rows of any kind -> points in Euclidean space; see `KernelLaw`."""
+"""Where distances are measured: rows of any kind -> points in Euclidean space; see `KernelLaw`."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from localconformal.quantiles import Array
 from localconformal.rows import Curve, Rows, canonical_order, shown
 
 _NAMES = ("outputs", "outputs-spread", "hidden", "metric", "hidden-metric")
-#: Sizes of a learned map that are tried at the start: wide kernels first.
+#: Initial scales of a learned map that are tried: wide kernels first.
 _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
-#: One row in so many is held out, and says which map is the best.
+#: One row in this many is held out, to choose the best map.
 _HELD_OUT = 4
 
 
 def fit_embedding(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Curve:
-    """The points of what the user passed; seed and threads are for those known by name."""
+    """The points of the user's embedding; seed and threads are for named ones."""
     if isinstance(embedding, str):
         if embedding not in _NAMES or rows.model is None:
             raise ValueError(
-                f"got embedding={shown(embedding)}; only {', '.join(map(repr, _NAMES))} are known "
-                "by name, inside a regressor of this library: otherwise pass a transformer, a "
-                "fitted model or a callable."
+                f"got embedding={shown(embedding)}; expected a transformer, a fitted model or a "
+                "callable, or, inside a regressor of this library, one of "
+                f"{', '.join(map(repr, _NAMES))}."
             )
         return _named(embedding, rows, v, seed, n_jobs)
     if isinstance(embedding, LearnedMetric):
-        # It learns from the responses; its own scale is part of what it learns.
+        # It learns from the responses, and learns its own scale.
         return _Points(clone(embedding).fit(rows.X, rows.response(v)))
     known = [m for m in ("transform", "predict", "__call__") if hasattr(embedding, m)]
     given = isinstance(embedding, FrozenEstimator) or not hasattr(embedding, "fit")
@@ -56,7 +56,7 @@ def fit_embedding(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int |
         return _scaled(_Points(embedding, known[0]), rows)
     fitted = clone(embedding)
     if hasattr(fitted, "fit_transform"):
-        # Which may answer for the rows it learns from otherwise than for new ones.
+        # Its answer for training rows may differ from that of ``transform``.
         seen = fitted.fit_transform(rows.X, v)
     else:
         seen = fitted.fit(rows.X, v).transform(rows.X)
@@ -67,13 +67,13 @@ def fit_embedding(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int |
 
 
 def _scaled(points: _Points, rows: Rows) -> _Points:
-    """The points on the scale of their reference rows."""
+    """The points, standardised by their reference rows."""
     points.scaler_ = Features().fit(points.raw(rows))
     return points
 
 
 def _named(name: str, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> _Points:
-    """What the point model says of a row, or what its response teaches."""
+    """Points from the point model, or from a metric learned from the responses."""
     layer = HiddenLayer(getattr(rows.model, "model_", None)) if "hidden" in name else None
     if "metric" in name:
         metric = LearnedMetric(random_state=seed, layer=layer)
@@ -85,7 +85,7 @@ def _named(name: str, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> _P
 
 
 class _Points(Curve):
-    """Points given by an object's method, such as a transformer's ``transform``, or by itself."""
+    """Points from a method of an object, such as a transformer's ``transform``."""
 
     scaler_: Features | None = None
 
@@ -113,7 +113,7 @@ class _Points(Curve):
 
 
 class _OutputPoints(_Points):
-    """mu(x), or (mu(x), sigma(x)); at reference rows by models that have not seen them."""
+    """mu(x), or (mu(x), sigma(x)); at reference rows from models that have not seen them."""
 
     def __init__(self, model: Any, spread: Curve | None) -> None:
         super().__init__(model)
@@ -126,9 +126,9 @@ class _OutputPoints(_Points):
 
 @dataclass(eq=False, repr=False)
 class HiddenLayer(BaseEstimator):
-    """What a layer of a fitted MLPRegressor makes of a row.
+    """Activations of a hidden layer of a fitted MLPRegressor.
 
-    Give it to a law as ``embedding=HiddenLayer(model)``; ``embedding="hidden"`` is the last hidden
+    Pass it to a law as ``embedding=HiddenLayer(model)``; ``embedding="hidden"`` is the last hidden
     layer of the regressor's own network.
 
     Parameters
@@ -162,7 +162,7 @@ class HiddenLayer(BaseEstimator):
         depth = len(network.coefs_) - 1
         if not -depth <= self.layer < depth:
             raise ValueError(
-                f"got layer={self.layer!r} of a network with {depth} hidden layers; expected a "
+                f"got layer={self.layer!r} for a network with {depth} hidden layers; expected a "
                 f"number from {-depth} to {depth - 1}."
             )
         for step in before:
@@ -174,33 +174,33 @@ class HiddenLayer(BaseEstimator):
 class LearnedMetric(BaseEstimator):
     """u(x) = sqrt(2 / r) A f(x), with A (r, p) learned and f the standardised features.
 
-    A gaussian kernel of bandwidth 1 is then
+    A Gaussian kernel of bandwidth 1 is then
 
         K(x, x') = exp(-|u(x) - u(x')|^2 / 2) = exp(-mean_k [A (f(x) - f(x'))]_k^2).
 
-    A (``map_``) has the least squared error of leave-one-out kernel regression,
+    A (``map_``) minimises the squared error of leave-one-out kernel regression,
 
         y^_i = (sum_{j != i} K(X_i, X_j) y_j + mean(y)) / (sum_{j != i} K(X_i, X_j) + 1):
 
-    a pseudo-observation of weight 1 stands at the mean response, so that K has a size and not
-    only ratios. L-BFGS descends on three quarters of a sample of the rows; of the maps on its way,
-    the best on the last quarter is kept.
+    a pseudo-observation of weight 1 at the mean response makes the scale of K matter, not only
+    its ratios. L-BFGS runs on three quarters of a sample of the rows; of its iterates, the best
+    on the last quarter is kept.
 
     As ``embedding`` of a law inside a regressor it learns from the responses, not from the scores
-    that the law is of; ``embedding="metric"`` is short for it, with the law's seed.
+    of the law; ``embedding="metric"`` is short for it, with the law's seed.
 
     Parameters
     ----------
     n_components : int, default=10
-        r; as many as there are features where these are fewer.
+        r; at most the number of features.
     max_rows : int, default=1000
-        Rows that are looked at.
+        Most rows to learn from.
     n_iter : int, default=50
-        Steps of the descent, at most.
+        Most iterations of L-BFGS.
     random_state : int, default=0
         Seed of the sample of rows and of the first map.
     layer : object with ``transform``, default=None
-        f, before it is standardised; None is the features themselves. Lin et al. take a network's
+        f, before it is standardised; None is the features themselves. Lin et al. use a network's
         last hidden layer: ``HiddenLayer(network)``.
 
     References
@@ -233,7 +233,7 @@ class LearnedMetric(BaseEstimator):
     layer: Any = None
 
     def fit(self, X: Any, y: ArrayLike) -> LearnedMetric:
-        """Learn A from rows X (n, d) and what is to be alike nearby, y (n,)."""
+        """Learn A from rows X (n, d) and the values y (n,) that should be similar nearby."""
         self._validate_params()
         y = check_array(column_or_1d(y), ensure_2d=False, dtype=np.float64, input_name="y")
         response, values = np.asarray(y), self._values(X)
@@ -244,11 +244,11 @@ class LearnedMetric(BaseEstimator):
         order = canonical_order(Rows(points), response)
         rows = order[rng.permutation(len(response))[: self.max_rows]]
         points, y, p = points[rows], _standardised(response[rows]), points.shape[1]
-        # One row in four judges.
+        # One row in four is held out.
         held = np.arange(len(y)) % _HELD_OUT == _HELD_OUT - 1
         seen, judges = _Sample(points[~held], y[~held]), _Sample(points[held], y[held])
         r = min(self.n_components, p)
-        # The features themselves, or r random directions at right angles.
+        # The features themselves, or r random orthogonal directions.
         first = np.eye(p) if r == p else np.linalg.qr(rng.normal(size=(p, r)))[0].T
         self.map_ = _learn_map(first, seen, judges, self.n_iter)
         return self
@@ -257,7 +257,7 @@ class LearnedMetric(BaseEstimator):
         return X if self.layer is None else self.layer.transform(X)
 
     def transform(self, X: Any) -> Array:
-        """(n, r) points, each row by itself: a matrix product's last bits depend on the batch."""
+        """(n, r) points, row by row: the last bits of a matrix product depend on the batch."""
         check_is_fitted(self)
         points = np.ascontiguousarray(self.features_.transform(self._values(X)))
         return np.einsum("ij,kj->ik", points, np.sqrt(2.0 / len(self.map_)) * self.map_)
@@ -279,14 +279,14 @@ def _standardised(y: Array) -> Array:
 
 @one_blas_thread
 def _learn_map(first: Array, seen: _Sample, held: _Sample, n_iter: int) -> Array:
-    """The map of least error on the held rows among those that the descent passes."""
+    """The iterate of L-BFGS with the smallest error on the held-out rows."""
 
     def loss(flat: Array) -> tuple[float, Array]:
         value, gradient = _leave_one_out(flat.reshape(first.shape), seen)
         return value, gradient.ravel()
 
     def keep(flat: Array) -> None:
-        # A copy: the optimiser writes on in its own array.
+        # A copy: the optimiser reuses its array.
         passed.append(flat.copy())
 
     passed = [_well_sized(first, seen).ravel()]
@@ -297,9 +297,9 @@ def _learn_map(first: Array, seen: _Sample, held: _Sample, n_iter: int) -> Array
 
 
 def _well_sized(first: Array, seen: _Sample) -> Array:
-    """The first map in the size of least loss, of those in which rows have weight.
+    """The first map at the scale with the smallest loss, among those in which rows have weight.
 
-    Where they weigh less than the pseudo-observation, there is no way down.
+    If rows weigh less than the pseudo-observation, the descent makes no progress.
     """
     maps = [scale * first for scale in _SCALES]
     heavy = [A for A in maps if _kernel_matrix(A, seen).sum(axis=1).mean() >= 1.0]
@@ -307,7 +307,7 @@ def _well_sized(first: Array, seen: _Sample) -> Array:
 
 
 def _kernel_matrix(A: Array, rows: _Sample) -> Array:
-    """K between all pairs of rows, 0 of each with itself: (n, n)."""
+    """K between all pairs of rows, with a zero diagonal: (n, n)."""
     U = rows.points @ A.T
     K = np.exp(-cdist(U, U, "sqeuclidean") / len(A))
     np.fill_diagonal(K, 0.0)
@@ -332,7 +332,7 @@ def _leave_one_out(A: Array, rows: _Sample) -> tuple[float, Array]:
 
 
 def _held_out_error(A: Array, seen: _Sample, held: _Sample) -> float:
-    """Squared error of predicting the held rows from those seen."""
+    """Squared error of predicting the held-out rows from those seen."""
     squared = cdist(held.points @ A.T, seen.points @ A.T, "sqeuclidean")
     K = np.exp(-squared / len(A))
     return float(np.sum((held.y - K @ seen.y / (1.0 + K.sum(axis=1))) ** 2))

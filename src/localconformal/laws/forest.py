@@ -25,9 +25,9 @@ from localconformal.parallel import asked_jobs, kept_filters
 from localconformal.quantiles import Array
 from localconformal.rows import Curve, Rows, shown
 
-#: Rows that a tree is grown on, at most: growing on more costs more than it brings.
+#: Most rows that a tree is grown on: more would cost more than they gain.
 _GROWN_ON = 20_000
-#: The default forest: its trees, the least rows of a leaf, and the share of columns a split sees.
+#: The default forest: trees, minimum rows per leaf, and share of the columns a split sees.
 TREES, _LEAF_ROWS, _COLUMNS = 100, 5, 1 / 3
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -47,7 +47,7 @@ _TARGETS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _unit(values: Array) -> Array:
-    """Values over their spread: trees care for columns alike, and for responses of any size."""
+    """Values divided by their spread: columns count equally, and the unit of y does not matter."""
     spread = values.std()
     return values / spread if spread > 0 else values
 
@@ -57,26 +57,26 @@ class ForestLaw(Law):
     """F(v | x) = sum_i w_i(x) 1{V_i <= v}, w_i(x) = (1/T) sum_t 1{X_i in leaf_t(x)} / |leaf_t(x)|.
 
     All reference rows go down all trees, also those that a tree was not grown on. Trees whose leaf
-    at x has no reference row (possible for forests that were fitted elsewhere) are left out of the
-    average; an x without any other gets the law of all reference rows, and `fallback` flags it.
+    at x has no reference row (possible for forests fitted elsewhere) are left out of the average;
+    if no tree is left, x gets the law of all reference rows, and `fallback` flags it.
 
     Parameters
     ----------
     estimator : default=None
-        Whose leaves. None: a random forest of scikit-learn, 100 trees, at least 5 rows a leaf, a
-        third of the columns at each split, each tree grown on 20,000 drawn rows at most. Another
-        forest of scikit-learn, unfitted, is cloned and fitted to ``target``; a fitted one, as
-        ``FrozenEstimator(forest)``, is used as it is and gets the rows as they are.
+        The forest. None: a random forest of scikit-learn with 100 trees, at least 5 rows per leaf,
+        a third of the columns at each split, and each tree grown on at most 20,000 sampled rows.
+        Another, unfitted forest of scikit-learn is cloned and fitted to ``target``; a fitted one,
+        passed as ``FrozenEstimator(forest)``, is not refitted and gets the rows unchanged.
     target : {"scores", "size", "both", "response"}, default="both"
-        What trees are grown on: v, |v|, both side by side on a common scale, or y (which is v
-        where the law is fitted outside a regressor). A fitted forest's are grown already.
+        The target of the trees: v, |v|, both on a common scale, or y (which is v if the law is
+        fitted outside a regressor). Not used for a fitted forest.
     embedding : default=None
-        The columns that trees are grown on. None: the features as numbers, and what the point
-        model says of the row. Others as in `KernelLaw`.
+        The inputs of the trees. None: the features as numbers, and the point prediction. Others
+        as in `KernelLaw`.
     random_state : int or None, default=None
         Seed of the forest. None draws one at fit.
     n_jobs : int or None, default=None
-        Threads that grow the default forest and answer queries; None is one for each core.
+        Threads that grow the default forest and answer queries; None is one per core.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class ForestLaw(Law):
     n_jobs: int | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> ForestLaw:
-        """Grow the trees where they are not yet, and sort the reference rows into their leaves."""
+        """Grow the trees unless they are fitted, and sort the reference rows into their leaves."""
         if self.target not in _TARGETS:
             raise ValueError(
                 f"got target={self.target!r}; expected one of {', '.join(map(repr, _TARGETS))}."
@@ -105,12 +105,12 @@ class ForestLaw(Law):
         if forest is not None and not isinstance(forest, BaseForest):
             raise ValueError(
                 f"got estimator={shown(self.estimator)}; expected a forest of scikit-learn, or a "
-                "FrozenEstimator of one that is fitted."
+                "fitted one as FrozenEstimator(forest)."
             )
         if frozen and self.embedding is not None:
             raise ValueError(
-                f"got embedding={shown(self.embedding)} with a fitted forest; leave the embedding "
-                "out: a fitted forest gets the rows as they are."
+                f"got embedding={shown(self.embedding)} with a fitted forest, which gets the rows "
+                "unchanged; leave the embedding out."
             )
         self.view_, self.model_ = None, cast("Any", forest)
         if frozen:
@@ -121,8 +121,8 @@ class ForestLaw(Law):
             # Trees may be grown in threads.
             kept_filters(self._grow)(rows, scores)
         trees, seen = _ForestTrees(self.model_), self._points(rows)
-        # Compiled trees are walked chunk by chunk by the engine: codes would fill the memory. They
-        # know no missing values, which a fitted forest may have to send somewhere.
+        # The engine walks compiled trees chunk by chunk: all codes at once would fill the memory.
+        # They do not handle missing values, which a fitted forest may.
         walk = trees.packed() if len(scores) > FEW and not frozen else None
         self._find_: Callable[[Any], Any] = trees if walk is None else np.asarray
         leaves = _LeafWeights.of((walk or trees)(seen), trees.n_leaves)
@@ -144,14 +144,14 @@ class ForestLaw(Law):
         self.model_ = model.fit(self._points(rows), _TARGETS[self.target](v, rows.response(v)))
 
     def _points(self, rows: Rows) -> NDArray[np.float32]:
-        """What the trees see of each row."""
+        """The inputs of the trees for each row."""
         if self.view_ is not None:
             return as_points(np.asarray(self.view_(rows), dtype=np.float64))
-        # scikit-learn's own look at names, number and kind of the columns.
+        # scikit-learn's own check of names, number and dtype of the columns.
         return np.asarray(self.model_._validate_X_predict(rows.X))
 
     def at(self, rows: Rows) -> WeightedLaw:
-        """The engine, and codes of leaves, or the points from which a compiled one finds them."""
+        """The engine, with codes of leaves, or with points from which compiled code finds them."""
         return WeightedLaw(self.engine_, self._find_(self._points(rows)))
 
     def localizer(self) -> _LeafLocalizer:
@@ -161,7 +161,7 @@ class ForestLaw(Law):
 
 
 def fit_view(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Curve:
-    """What a supervised law sees of a row; an embedding that the user chose is all that counts."""
+    """What a supervised law sees of a row; the user's embedding replaces everything else."""
     return View().fit(rows) if embedding is None else fit_points(embedding, rows, v, seed, n_jobs)
 
 
@@ -173,7 +173,7 @@ def default_forest(
     leaf_rows: int = _LEAF_ROWS,
     columns: float = _COLUMNS,
 ) -> RandomForestRegressor:
-    """What ``estimator=None`` stands for, for n rows."""
+    """The forest of ``estimator=None``, for n rows."""
     return RandomForestRegressor(
         trees,
         min_samples_leaf=leaf_rows,
@@ -186,9 +186,9 @@ def default_forest(
 
 @dataclass(frozen=True)
 class _LeafWeights:
-    """Weights w_i(x) of n references, known by their ranks.
+    """Weights w_i(x) of n references, identified by their ranks.
 
-    Those in leaf k stand at members[starts[k]:starts[k + 1]], leaves numbered through all trees.
+    Those in leaf k are members[starts[k]:starts[k + 1]]; leaves are numbered across all trees.
     """
 
     starts: NDArray[np.int64]
@@ -197,19 +197,19 @@ class _LeafWeights:
 
     @classmethod
     def of(cls, codes: Codes, n_leaves: int) -> _LeafWeights:
-        """From the codes (n, T) of the references; a tree's leaves follow each other."""
+        """From the codes (n, T) of the references; the leaves of a tree are consecutive."""
         n, trees = codes.shape
         sizes = np.zeros(n_leaves, dtype=np.int64)
         members = np.empty(n * trees, dtype=np.int32)
         for t in range(trees):
             column = np.ascontiguousarray(codes[:, t])
             sizes += np.bincount(column, minlength=n_leaves)
-            # Stable: within a leaf the order stays that of the ranks.
+            # Stable: members of a leaf stay in the order of ranks.
             members[t * n : (t + 1) * n] = np.argsort(column, kind="stable")
         return cls(np.concatenate([[0], np.cumsum(sizes)]), members, n)
 
     def __call__(self, codes: Codes) -> tuple[Array, NDArray[np.bool_]]:
-        """Codes (m, T), -1 where unknown -> weights (m, n), and where no leaf had members.
+        """Codes (m, T), -1 if unknown -> weights (m, n), and where no leaf had members.
 
         A product of sparse matrices: rows x leaves times leaves x references.
         """
@@ -252,7 +252,7 @@ class _LeafLocalizer(Curve):
 
 
 class _ForestTrees:
-    """The trees of a fitted forest of scikit-learn, their leaves numbered through."""
+    """The trees of a fitted forest of scikit-learn, with leaves numbered across trees."""
 
     def __init__(self, forest: Any) -> None:
         self.trees = [tree.tree_ for tree in forest.estimators_]
@@ -278,7 +278,7 @@ class _ForestTrees:
 
 
 def _pack_tree(tree: Any, codes: Codes, first: int) -> NDArray[np.int32]:
-    """Nodes as `walk_trees` wants them, (nodes, 4), level by level: siblings side by side."""
+    """Nodes in the format of `walk_trees`, (nodes, 4), level by level: siblings side by side."""
     left, right = tree.children_left, tree.children_right
     level, levels = np.zeros(1, dtype=np.int64), []
     while len(level):
@@ -298,6 +298,6 @@ def _pack_tree(tree: Any, codes: Codes, first: int) -> NDArray[np.int32]:
 
 
 def _round_down(thresholds: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The largest float32 up to each threshold: float32 numbers compare with it as with that."""
+    """The largest float32 up to each threshold: float32 numbers compare the same with both."""
     near = thresholds.astype(np.float32)
     return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near)

@@ -1,4 +1,4 @@
-"""Kernel weights on the reference rows, the law of the paper, and weights on the nearest of them.
+"""Kernel weights on the reference rows, as in the paper, and equal weights on the nearest of them.
 
 The weights of one x are K(u_j), u_j = d_j / h, up to a factor that cancels in the law. Two
 things can go wrong, and both are fixed row by row, from the reference rows and that x alone:
@@ -6,8 +6,8 @@ things can go wrong, and both are fixed row by row, from the reference rows and 
 * underflow: far from every reference, exp(-u^2 / 2) is zero for all of them. The Gaussian
   therefore measures u^2 from its smallest value in the row, which changes no ratio;
 * too few rows: the effective sample size (sum w)^2 / sum w^2 may be tiny, or all mass zero. The
-  bandwidth of that x is then doubled until it has mass and the asked effective sample size. Both
-  grow with h, so that the number of doublings can be bisected.
+  bandwidth of that x is then doubled until it has mass and the required effective sample size.
+  Both grow with h, so the number of doublings can be found by bisection.
 
 A new kernel is a line in `KERNELS`, a number and a branch in the exact engine. A bandwidth rule has
 ``choose(problem) -> h``.
@@ -38,23 +38,23 @@ from localconformal.rows import Curve, Rows
 
 #: The paper's advice for the size of a mini-batch.
 _BATCH_SHARE = 0.3
-#: Of cross-validation: rows asked, rows answering, folds, bandwidths tried, levels that count.
+#: Cross-validation: held-out rows, reference rows, folds, candidate bandwidths, levels.
 _CV_QUERIES, _CV_REFERENCES, _CV_FOLDS, _CV_CANDIDATES = 1_000, 10_000, 5, 14
 _CV_LEVELS = np.array([0.05, 0.95])
-#: Share of rows that may need the fallback at a bandwidth that is tried.
+#: Share of rows that may need the fallback at a candidate bandwidth.
 _MOST_WIDENED = 0.1
 _SMALLEST, _LARGEST = 1e-100, 1e150
-#: Rows whose pairwise distances are looked at; two million pairs fix a median to a percent.
+#: Rows whose pairwise distances are used; two million pairs give a median to within a percent.
 _DISTANCE_ROWS = 2_000
 _SKETCH_FROM = 10_000
 _CERTIFICATE_ROWS, _PROBES = 50_000, 400
 _LEVELS = np.array([0.05, 0.5, 0.95])
-#: A sketch that sends more rows than this to its fallback is no sketch.
+#: Largest share of rows that a sketch may send to its fallback.
 _MOST_LOST = 0.01
 _SHARE = Interval(Real, 0, 1, closed="neither")
 
 
-#: Formulas of u^2. The Gaussian is relative to the largest of the row.
+#: Formulas in u^2. The Gaussian is relative to the largest weight of the row.
 KERNELS: dict[str, Callable[[Array], Array]] = {
     "gaussian": lambda u2: np.exp(-0.5 * (u2 - u2.min(axis=1, keepdims=True))),
     "boxcar": lambda u2: (u2 <= 1.0 + EDGE_GUARD).astype(np.float64),
@@ -63,7 +63,7 @@ KERNELS: dict[str, Callable[[Array], Array]] = {
 
 
 def absolute_weights(kernel: str, u2: Array) -> Array:
-    """K(u) itself, not relative to the row: 1 at distance 0, and 0 where it underflows."""
+    """K(u) itself, not relative to the row: 1 at distance 0, and 0 if it underflows."""
     return np.exp(-0.5 * u2) if kernel == "gaussian" else KERNELS[kernel](u2)
 
 
@@ -81,7 +81,7 @@ class KernelWeights:
         squared = cdist(rows, self.references, "sqeuclidean")
         u2 = squared / self.bandwidth**2
         weights = KERNELS[self.kernel](u2)
-        # Weights that are equal but for rounding must count as equal.
+        # Weights that differ only by rounding must count as equal.
         needed = min(self.min_effective_samples, len(self.references)) * (1.0 - 1e-6)
         thin = ~_is_enough(u2, weights, needed)
         if thin.any():
@@ -110,9 +110,9 @@ def _is_enough(u2: Array, weights: Array, needed: float) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Problem:
-    """Reference scores v (n,) in order, their points (n, d), and the kernel meant for them.
+    """Reference scores v (n,) in order, their points (n, d), and the kernel to be used.
 
-    A rule for the bandwidth reads it before there is one.
+    A bandwidth rule gets it before the bandwidth is set.
     """
 
     points: Array
@@ -122,11 +122,11 @@ class Problem:
     min_effective_samples: float
     seed: int
     n_jobs: int | None = None
-    #: Rank error that a sketch may have.
+    #: Largest rank error of a sketch.
     tolerance: float = EngineReport.tolerance
 
     def sample(self, most: int = _DISTANCE_ROWS) -> Problem:
-        """At most so many of the rows, drawn with the seed."""
+        """At most ``most`` of the rows, drawn with the seed."""
         if len(self.v) <= most:
             return self
         rng = np.random.default_rng(self.seed)
@@ -169,10 +169,10 @@ def _median_log(problem: Problem) -> float:
 
 
 def _cross_validated(problem: Problem) -> float:
-    """h of least pinball loss of the local quantiles on held-out folds.
+    """h with the smallest pinball loss of the local quantiles on held-out folds.
 
-    Candidates are multiples of the median distance, from wide (hardly local) to narrow, up to
-    where more than a tenth of the rows would need the fallback; of equal ones the widest wins.
+    Candidates are multiples of the median distance, from wide (hardly local) to narrow, until more
+    than a tenth of the rows would need the fallback; among equals, the widest wins.
     """
     candidates = problem.distance_quantile(0.5) * np.geomspace(4.0, 1 / 64, _CV_CANDIDATES)
     losses: list[float] = []
@@ -185,7 +185,7 @@ def _cross_validated(problem: Problem) -> float:
 
 
 def _held_out_loss(problem: Problem, bandwidth: float) -> tuple[float, float]:
-    """Mean pinball loss of held-out rows at one bandwidth, and the share that fell back."""
+    """Mean pinball loss of held-out rows at one bandwidth, and the share that needs a fallback."""
     problem = replace(problem.sample(_CV_REFERENCES), bandwidth=bandwidth)
     points, v, levels = problem.points, problem.v, _CV_LEVELS
     if len(v) < 2:
@@ -234,19 +234,19 @@ def _choose_bandwidth(bandwidth: Any, problem: Problem) -> float:
 #     Gaussian, 10,000 rows and more    sketch, if its certificate meets the tolerance
 #     else                              exact
 #
-# The certificate: on a sample of at most 50,000 references, the sketch's quantiles at held-aside
+# The certificate: on a sample of at most 50,000 references, the sketch's quantiles at held-out
 # rows are looked up in the exact law of the same sample; the 99th percentile of their rank error
 # must be within the tolerance. Landmarks are added until it is, or the sketch is given up.
 
 
 def _build_engine(name: str, problem: Problem) -> tuple[Any, EngineReport]:
-    """The engine of this name, or the one that "auto" chooses, and the report on it."""
+    """The engine of this name, or the one that "auto" chooses, and its report."""
     n, is_gaussian = len(problem.v), problem.kernel == "gaussian"
     if name in ("auto", "minibatch") and n <= FEW:
         report = EngineReport("reference", f"up to {FEW} rows need no compiled code", n)
         kernel = (problem.kernel, problem.bandwidth, problem.min_effective_samples)
         return ReferenceEngine(problem.v, KernelWeights(problem.points, *kernel)), report
-    reason = "asked for"
+    reason = "requested"
     if name == "sketch" or (name == "auto" and is_gaussian and n >= _SKETCH_FROM):
         sketch, report = _try_sketch(problem, insist=name == "sketch")
         if sketch is not None:
@@ -268,13 +268,13 @@ def _exact_engine(problem: Problem, reason: str = "") -> tuple[Engine, EngineRep
 
 
 def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
-    """A certified sketch; without one, None and the reason, or (``insist``) the last tried."""
+    """A certified sketch; if there is none, None and the reason, or (``insist``) the last tried."""
     from localconformal.engine.sketch import SketchEngine
 
     if problem.kernel != "gaussian":
         raise ValueError(
-            f"got engine='sketch' with the {problem.kernel} kernel; expected the Gaussian, which a "
-            "sketch needs: choose engine='auto'."
+            f"got engine='sketch' with the {problem.kernel} kernel; expected the Gaussian kernel: "
+            "use it, or engine='auto'."
         )
     part = problem.sample(_CERTIFICATE_ROWS)
     sketch, error, certified, words = _choose_sketch(problem, part, insist)
@@ -284,21 +284,21 @@ def _try_sketch(problem: Problem, insist: bool) -> tuple[Any, EngineReport]:
         return None, EngineReport("exact", reason, len(problem.v))
     if not certified:
         warnings.warn(
-            f"the sketch that was asked for missed its certificate ({words}); choose "
-            "engine='auto', or a wider bandwidth.",
+            f"The requested sketch missed its certificate ({words}); use engine='auto' or a wider "
+            "bandwidth.",
             UserWarning,
             stacklevel=2,
         )
     sketch.update(problem.points, problem.v, problem.n_jobs)
     fallback, _ = _exact_engine(part)
     engine = SketchEngine(sketch, fallback, problem.min_effective_samples, problem.n_jobs)
-    met = "met" if certified else "missed, but a sketch was asked for"
+    met = "met" if certified else "missed, but a sketch was requested"
     numbers = (len(problem.v), n_landmarks, problem.tolerance, error)
     return engine, EngineReport("sketch", f"certificate {met}: {words}", *numbers)
 
 
 def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, float, bool, str]:
-    """An empty sketch with enough landmarks, its rank error, whether it is certified, in words."""
+    """An empty sketch with enough landmarks, its rank error, whether that is certified, and why."""
     from localconformal.engine.sketch import SketchEngine, empty_sketches
 
     order = np.random.default_rng(part.seed).permutation(len(part.v))
@@ -313,21 +313,21 @@ def _choose_sketch(problem: Problem, part: Problem, insist: bool) -> tuple[Any, 
         trial = SketchEngine(small, exact, problem.min_effective_samples, problem.n_jobs)
         error, lost = _rank_error(trial, exact, probes), float(trial.lost(probes).mean())
         certified = error <= tolerance and lost <= _MOST_LOST
-        # Both fall slowly with r: far from the mark, more landmarks are wasted.
+        # Both fall slowly with r: far from the target, more landmarks are wasted.
         hopeless = lost > 10 * _MOST_LOST or (tried > 1 and error > 2 * tolerance)
         if certified or (hopeless and not insist):
             break
     words = (
         f"99th percentile of the rank error {error:.4f}, tolerance {tolerance}; {lost:.1%} of the "
-        "held-aside rows outside it"
+        "held-out rows outside it"
     )
     return sketch, error, certified, words
 
 
 def _rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
-    """99th percentile of how far, in mass, the engine's quantiles lie from the exact ones.
+    """99th percentile of the distance, in mass, of the engine's quantiles from the exact ones.
 
-    0 where the level falls on the answer's own atom: F(q-) <= level <= F(q).
+    0 if the level falls on the answer's own atom: F(q-) <= level <= F(q).
     """
     answer = engine.quantiles(rows, _LEVELS, np.zeros(len(_LEVELS), dtype=bool))
     # F(q-) is F at the number just below q: both sides in one pass over the references.
@@ -344,7 +344,7 @@ def _rank_error(engine: Engine, exact: Engine, rows: Array) -> float:
 class KernelLaw(Law):
     """Nadaraya-Watson law: F(v | x) = sum_j w_j(x) 1{V_j <= v}, w_j(x) ~ K(|f(x) - f(X_j)| / h).
 
-    Where the effective sample size (sum w)^2 / sum w^2 is below ``min_effective_samples``, h is
+    If the effective sample size (sum w)^2 / sum w^2 is below ``min_effective_samples``, h is
     doubled for that x until it is reached; `fallback` and ``diagnose`` flag such rows.
 
     Parameters
@@ -352,9 +352,9 @@ class KernelLaw(Law):
     kernel : {"gaussian", "boxcar", "epanechnikov"}, default="gaussian"
         exp(-u^2 / 2), 1{u <= 1} or (1 - u^2)+.
     bandwidth : float or str or rule, default="median"
-        h, infinite for no localization, or how to choose it from the reference rows: "median" of
-        the pairwise distances, "median-log" (over sqrt(2 ln n), as in the authors' code), "cv"
-        (least held-out pinball loss), or a rule such as ``DistanceQuantile(0.1)``.
+        h (infinite for no localization), or how to choose it from the reference rows: "median" of
+        the pairwise distances, "median-log" (the median over sqrt(2 ln n), as in the authors'
+        code), "cv" (smallest held-out pinball loss), or a rule such as ``DistanceQuantile(0.1)``.
     embedding : default=None
         Where distances are measured: None (standardised features; one-hot and imputed for
         frames), "outputs" (mu(x), the regressor's own point predictions), "outputs-spread" (mu(x)
@@ -363,20 +363,20 @@ class KernelLaw(Law):
         responses: see `LearnedMetric`), a transformer (such as `HiddenLayer` or
         `localconformal.torch.TorchEmbedding`), a fitted model or a callable.
     engine : {"auto", "exact", "sketch", "minibatch"}, default="auto"
-        How the law is computed: "auto" chooses from the reference rows, at fit; "minibatch" keeps
+        How the law is computed: "auto" chooses at fit, from the reference rows; "minibatch" keeps
         a random subset of them, drawn at fit.
     batch_size : float or int, default=None
-        Share or number of rows of the mini-batch; None is 0.3.
+        Share or number of rows in the mini-batch; None is 0.3.
     min_effective_samples : float, default=20
-        See above; 1 asks only that some reference row has weight.
+        See above; 1 requires only that some reference row has weight.
     tolerance : float, default=0.005
-        99th percentile of the rank error that a sketch may have.
+        Largest 99th percentile of the rank error of a sketch.
     random_state : int or None, default=None
         Seed of sampled distances, folds, landmarks and the mini-batch. None draws one at fit.
     n_jobs : int or None, default=None
-        Threads of the compiled engines; None is one for each core.
+        Threads of the compiled engines; None is one per core.
     device : str or None, default=None
-        Where PyTorch computes the law, such as "cuda" (needs the extra ``torch``), if not None.
+        PyTorch device that computes the law, such as "cuda" (needs the extra ``torch``).
 
     Attributes
     ----------
@@ -421,20 +421,20 @@ class KernelLaw(Law):
         self._validate_params()
         if self.batch_size is not None and self.engine != "minibatch":
             raise ValueError(
-                f"got batch_size={self.batch_size!r} with engine={self.engine!r}; a batch size is "
-                "for engine='minibatch' only."
+                f"got batch_size={self.batch_size!r} with engine={self.engine!r}; expected "
+                "engine='minibatch', or no batch size."
             )
         problem = self._place(X, v)
         made = _build_engine(self.engine, problem)
         if self.device is not None:
-            # By name: tensors are a layer of their own, further on.
+            # By name: tensors are a separate layer, later in the order of layers.
             tensors = import_module("localconformal.torch.tensors")
             made = tensors.on_tensors(*made, problem, self.device)
         self.engine_, self.engine_report_ = made
         return self
 
     def _place(self, X: Any, v: ArrayLike) -> Problem:
-        """Everything but the engine: the view of a row, and h."""
+        """Everything except the engine: the view of a row, and h."""
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.view_ = fit_points(self.embedding, rows, scores, seed, self.n_jobs)
@@ -448,7 +448,7 @@ class KernelLaw(Law):
         return replace(problem, bandwidth=self.bandwidth_)
 
     def fit_localizer(self, X: Any, v: ArrayLike) -> _KernelLocalizer:
-        """The localizer alone, without an engine."""
+        """Only the localizer, without an engine."""
         self._validate_params()
         self._place(X, v)
         return self.localizer()
@@ -460,7 +460,7 @@ class KernelLaw(Law):
 
 
 def fit_points(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Curve:
-    """Where "near" is measured: the features, or the embedding that the user asks for."""
+    """Where distances are measured: the features, or the user's embedding."""
     if embedding is None:
         return Features().fit(rows.X)
     from localconformal.laws.embeddings import fit_embedding
@@ -472,14 +472,14 @@ def fit_points(embedding: Any, rows: Rows, v: Array, seed: int, n_jobs: int | No
 class NeighborsLaw(Law):
     """F(v | x) = share of scores up to v among the k reference rows nearest to x.
 
-    Rows at the same distance as the k-th count too, so that the order of rows never matters.
+    Rows at the same distance as the k-th count too, so the order of rows never matters.
 
     Parameters
     ----------
     n_neighbors : int, default=100
-        k; all reference rows when there are fewer.
+        k; all reference rows if there are fewer.
     embedding : default=None
-        Where "near" is measured, as in `KernelLaw`.
+        Where distances are measured, as in `KernelLaw`.
 
     Examples
     --------
@@ -527,7 +527,7 @@ class NeighborWeights:
         return near.astype(np.float64), np.zeros(len(rows), dtype=bool)
 
 
-# ---- how much one row speaks for another --------------------------------------------------------
+# ---- the weight of one row for another ----------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from localconformal.quantiles import Array, typical_size
 from localconformal.rows import Curve, Rows, fit_model, is_frozen, predict_column, shown
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-#: Least width between the outer curves, as a share of the typical score.
+#: Minimum width between the outer curves, as a share of the typical score.
 _FLOOR = 1e-3
 
 
@@ -34,30 +34,30 @@ _FLOOR = 1e-3
 class LearnedLaw(Law):
     """F(. | x) through learned quantiles q_1(x) <= ... <= q_k(x) of the score.
 
-    The curves are sorted where they cross. Between them F is interpolated on the normal scale;
-    beyond the outer two the tails are those of the reference scores, in units of q_k - q_1. CQR and
-    rectified scores are members of this family.
+    Where the curves cross, they are sorted. Between them F is interpolated on the normal scale;
+    beyond the outer two, the tails are those of the reference scores, in units of q_k - q_1. CQR
+    and rectified scores belong to this family.
 
     Parameters
     ----------
     estimator : estimator, default=None
         A model with a quantile parameter (such as HistGradientBoosting, LightGBM or XGBoost, or a
         Pipeline that ends in one), of which one copy per level is fitted, or one that predicts
-        several quantiles at once, as in `localconformal.scores.QuantileScore`. Fitted already (a
-        FrozenEstimator, or an object with only ``predict``), it predicts quantiles of y: it gets
-        the rows as they are, and the score must be y or y - mu(x). None is
+        several quantiles at once, as in `localconformal.scores.QuantileScore`. If already fitted
+        (a FrozenEstimator, or an object with only ``predict``), it predicts quantiles of y: it
+        gets the rows unchanged, and the score must be y or y - mu(x). None is
         HistGradientBoostingRegressor with small trees.
     levels : sequence of floats, default=None
-        Levels to learn, at least two. None is the levels that the model was made for, where it has
-        any (CatBoost, XGBoost), else 0.05, 0.25, 0.5, 0.75 and 0.95. Others than its own are
-        interpolated; beyond its outer levels they are its outer curves.
+        Levels to learn, at least two. None is the model's own levels, if it has any (CatBoost,
+        XGBoost), else 0.05, 0.25, 0.5, 0.75 and 0.95. Levels other than the model's own are
+        interpolated; beyond its outer levels, its outer curves are used.
     embedding : default=None
-        What the models see of a row, as in `KernelLaw`; inside a regressor, the point
-        prediction is one more column.
+        The inputs of the models, as in `KernelLaw`; inside a regressor, the point prediction is
+        one more column.
     random_state : int or None, default=None
         Seed of the default models. None draws one at fit.
     n_jobs : int or None, default=None
-        Threads, one per model; None is one for each core.
+        Threads, one per model; None is one per core.
 
     Examples
     --------
@@ -98,24 +98,24 @@ class LearnedLaw(Law):
         return self
 
     def _check_fitted(self, model: Any, rows: Rows, scores: Array) -> None:
-        """A fitted model knows quantiles of y; those of the score must follow from them."""
+        """A fitted model predicts quantiles of y; those of the score must follow from them."""
         if not predicts_several(model):
             raise ValueError(
-                f"got estimator={shown(model)}, which is fitted already, or cannot be, and does "
-                "not say which quantiles it predicts; expected predict(X, quantiles=[...]), or "
-                "levels as its attribute quantiles; or pass an unfitted quantile model."
+                f"got estimator={shown(model)}, which is already fitted (or has no fit) and does "
+                "not say which quantiles it predicts; expected predict(X, quantiles=[...]), an "
+                "attribute quantiles with its levels, or an unfitted quantile model."
             )
         if self.embedding is not None:
             raise ValueError(
-                f"got embedding={shown(self.embedding)} with a fitted model; leave the embedding "
-                "out: a fitted model gets the rows as they are."
+                f"got embedding={shown(self.embedding)} with a fitted model, which gets the rows "
+                "unchanged; leave the embedding out."
             )
         if rows.are_residuals(scores):
             self.centre_ = rows.model
         elif not rows.of(None).are_residuals(scores):
             raise ValueError(
-                f"got {type(self).__name__} of a fitted model, which knows quantiles of y, with a "
-                "score that is neither y nor y - mu(x); choose conformity_score='residual' or "
+                f"got {type(self).__name__} of a fitted model, which predicts quantiles of y, with "
+                "a score that is neither y nor y - mu(x); use conformity_score='residual' or "
                 "'response', or pass an unfitted model."
             )
 
@@ -139,7 +139,7 @@ class LearnedLaw(Law):
         """How far scores lie beyond the outer curves, in widths, at the grid's outer levels."""
         unit = self._unit(curves)
         beyond, below = (scores - curves[:, -1]) / unit, (scores - curves[:, 0]) / unit
-        # With the learned levels as knots, each is answered by its curve.
+        # The learned levels are knots, so at each of them the law is its curve.
         self.grid_ = grid = np.union1d(GRID, self.levels_)
         self.inside_ = (self.levels_[0] <= grid) & (self.levels_[-1] >= grid)
         upper, lower = grid[self.levels_[-1] < grid], grid[self.levels_[0] > grid]
@@ -161,7 +161,7 @@ class LearnedLaw(Law):
 
 
 def _default_model(seed: int) -> HistGradientBoostingRegressor:
-    """Few small trees: the tails of a score have few rows."""
+    """Few, small trees: the tails of a score have few rows."""
     return HistGradientBoostingRegressor(
         loss="quantile",
         quantile=0.5,

@@ -1,8 +1,8 @@
 """Laws made of laws: of a transformed score, and the average of several.
 
-V = location(x) + scale(x) W: a law of W is a law of V, be W the response (location -mu) or the
-normalised residual (scale sigma). Location and scale are learned once, at reference rows by models
-that have not seen them.
+V = location(x) + scale(x) W: a law of W gives a law of V, where W is the response (location -mu) or
+the normalised residual (scale sigma). Location and scale are learned once; at reference rows they
+come from models that have not seen them.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from localconformal.parallel import in_threads, kept_filters
 from localconformal.quantiles import Array, typical_size
 from localconformal.rows import Curve, Index, Rows, fold_rows
 
-#: Trees, rows of a leaf and share of the columns at a split: fine trees, and coarse ones.
+#: Trees, rows per leaf and share of the columns at a split: fine trees, and coarse ones.
 _SPREAD_FORESTS = ((100, 5, 0.5), (50, 30, 1.0))
-#: Rows below which some are in every tree, so that nothing is out of bag.
+#: With fewer rows, some are in every tree and have no out-of-bag prediction.
 _FEW = 10
-#: Folds by which laws are compared.
+#: Folds on which laws are compared.
 _STACK_FOLDS = 3
-#: sigma stays above this share of the typical score, so that nothing is divided by zero.
+#: sigma stays above this share of the typical score, to avoid division by zero.
 _FLOOR = 0.01
 
 
 class _Spread(Curve):
     """sigma(x) = unit max(s(x), floor), s a forest's model of |v| / unit on (x, mu(x)).
 
-    In these units a forest works alike for responses of any size. At its reference rows sigma is
-    that of the trees that have not seen them.
+    In these units, the scale of the response does not matter. At its reference rows, sigma comes
+    from the trees that have not seen them.
     """
 
     def fit(self, rows: Rows, v: Array, seed: int, n_jobs: int | None) -> _Spread:
-        # The reference rows know its answer from now on.
+        # From now on the reference rows hold its answer.
         self.unit_, self.view_ = typical_size(v), View().fit(rows.of(rows.model))
         self.model_, sigma = _grow(self.view_(rows), np.abs(v) / self.unit_, seed, n_jobs)
         rows.known[self] = self.unit_ * sigma
@@ -66,7 +66,7 @@ class _Spread(Curve):
 
 
 def with_spread(rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Rows:
-    """The same rows with sigma(x) known; as they are when it is."""
+    """The same rows with sigma(x) known; unchanged if it already is."""
     if rows.spread is not None:
         return rows
     return rows.of(rows.model, _Spread().fit(rows, v, seed, n_jobs))
@@ -76,10 +76,10 @@ def with_spread(rows: Rows, v: Array, seed: int, n_jobs: int | None) -> Rows:
 def _grow(
     points: Array, sizes: Array, seed: int, n_jobs: int | None
 ) -> tuple[RandomForestRegressor, Array]:
-    """A forest of the sizes, and what it says at its own rows, out of bag.
+    """A forest for the sizes, and its out-of-bag predictions for its own rows.
 
-    Noise may change from row to row or smoothly with a few columns: of two forests the one is
-    taken under whose sigma the sizes are likelier, as exponential variables out of bag.
+    Noise may change from row to row or smoothly with a few columns: of two forests, the one is
+    chosen whose out-of-bag sigma gives the sizes the higher likelihood, as exponential variables.
     """
     n, best = len(sizes), np.inf
     for trees, leaf_rows, share in _SPREAD_FORESTS if n >= _FEW else _SPREAD_FORESTS[:1]:
@@ -97,14 +97,14 @@ def _grow(
 
 @dataclass(eq=False, repr=False)
 class _TransformedLaw(Law):
-    """The law of V = location(x) + scale(x) W; a subclass says what the change is."""
+    """The law of V = location(x) + scale(x) W; a subclass defines the transformation."""
 
     law: Any = None
     random_state: Any = None
     n_jobs: int | None = None
 
     def change(self, rows: Rows, v: Array, seed: int) -> Rows:
-        """Learn location and scale; the rows as laws of W should see them."""
+        """Learn location and scale; return the rows as laws of W should see them."""
         raise NotImplementedError
 
     def terms(self, rows: Rows) -> tuple[Array, Array]:
@@ -112,7 +112,7 @@ class _TransformedLaw(Law):
         raise NotImplementedError
 
     def fit(self, X: Any, v: ArrayLike) -> _TransformedLaw:
-        """Learn the change, then the law of W."""
+        """Learn the transformation, then the law of W."""
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         changed = self.change(rows, scores, seed)
@@ -121,7 +121,7 @@ class _TransformedLaw(Law):
         return self
 
     def _inner_law(self) -> Law:
-        """The unfitted law of W, with this law's seed and threads where it has none."""
+        """The unfitted law of W, with this law's seed and threads if it has none."""
         made = UniformLaw() if self.law is None else make_law(self.law)
         return seeded(made, self.random_state, self.n_jobs)
 
@@ -133,7 +133,7 @@ class _TransformedLaw(Law):
 class ScaledLaw(_TransformedLaw):
     """V = sigma(x) W: the law of the score in units of a learned spread.
 
-    sigma is a forest's model of |V|; at reference rows by the trees that have not seen them.
+    sigma is a forest's model of |V|; at reference rows, from the trees that have not seen them.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class ScaledLaw(_TransformedLaw):
         Law of W; None is the uniform law, which makes this the normalised residual (MADSplit).
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is one for each core.
+        Threads; None is one per core.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class ScaledLaw(_TransformedLaw):
 
 
 class ResponseLaw(_TransformedLaw):
-    """V = Y - mu(x): the law of the response itself, whatever the point model says.
+    """V = Y - mu(x): the law of the response itself, independent of the point model.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class ResponseLaw(_TransformedLaw):
         quantile forest); None is the uniform law.
     random_state : int or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is one for each core.
+        Threads; None is one per core.
 
     Examples
     --------
@@ -187,9 +187,8 @@ class ResponseLaw(_TransformedLaw):
         """Location -mu."""
         if not rows.are_residuals(v):
             raise ValueError(
-                f"got {type(self).__name__} with a score other than the residual y - mu(x), from "
-                "which the response cannot be told; choose conformity_score='residual', or another "
-                "law."
+                f"got {type(self).__name__} with a score other than y - mu(x), from which it "
+                "cannot recover the response; use conformity_score='residual', or another law."
             )
         self.model_ = rows.model
         # The spread is the residual's, not the response's.
@@ -207,29 +206,29 @@ class ResponseLaw(_TransformedLaw):
 class StackedLaw(Law):
     """Q(t | x) = sum_k w_k Q_k(t | x), with w on the simplex.
 
-    The weights minimise the pinball loss at ``levels`` over reference rows, each answered by
-    laws that were fitted without its fold. Quantiles are averaged, not probabilities: laws that
-    agree on the width but not on the place stay sharp. The average is kept on a fixed grid of
-    levels, so that CDF and quantile are inverses.
+    The weights minimise the pinball loss at ``levels`` over reference rows, with laws fitted
+    without each row's fold. Quantiles are averaged, not probabilities: laws that agree on the
+    width but not on the location stay sharp. The average is kept on a fixed grid of levels, so
+    the CDF and the quantile function are inverses.
 
     Parameters
     ----------
     laws : sequence of names or laws, default=("uniform", "kernel", "neighbors")
     weights : sequence of floats, default=None
-        Fixed weights instead of chosen ones; they are scaled to sum to 1.
+        Fixed weights instead of learned ones; they are scaled to sum to 1.
     levels : sequence of floats, default=(0.05, 0.95)
-        Levels that matter.
+        Levels at which the loss is measured.
     random_state : int or None, default=None
         Seed of the folds, and of laws that have none.
     n_jobs : int or None, default=None
-        Threads of laws that do not say; None is one for each core.
+        Threads of laws that do not set them; None is one per core.
 
     Attributes
     ----------
-    laws_ : list of fitted laws, those with weight only
+    laws_ : list of fitted laws, only those with weight
     weights_ : array, one for each of ``laws``
     losses_ : array
-        Held-out pinball loss of each of ``laws``; missing where nothing was compared.
+        Held-out pinball loss of each of ``laws``; missing if nothing was compared.
 
     Examples
     --------
@@ -248,13 +247,13 @@ class StackedLaw(Law):
     n_jobs: int | None = None
 
     def fit(self, X: Any, v: ArrayLike) -> StackedLaw:
-        """Choose the weights by cross-fitting, then fit the laws that have one on all rows."""
+        """Choose the weights by cross-fitting, then fit the laws with weight on all rows."""
         rows, scores = reference_rows(X, v)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         laws = self._members(seed)
         self.__dict__.pop("losses_", None)
         if any(isinstance(law, ScaledLaw) for law in laws):
-            # One spread for all; laws that look at the point model see it too.
+            # One spread for all; laws that see the point prediction see it too.
             rows = with_spread(rows, scores, seed, self.n_jobs)
         self.weights_ = self._weights(laws, rows, scores, seed)
         kept = [law for law, weight in zip(laws, self.weights_, strict=True) if weight > 0.0]
@@ -302,7 +301,7 @@ def _check_weights(weights: Any, count: int) -> Array:
 
 @dataclass(frozen=True)
 class _Fold:
-    """Some reference rows, to be answered by laws of the rest; and which they are."""
+    """Some reference rows and their index, and the rest, to which laws are fitted."""
 
     index: Index
     rows: Rows
@@ -311,10 +310,10 @@ class _Fold:
 
 
 def make_folds(rows: Rows, v: Array, n_folds: int, seed: int, n_jobs: int | None) -> list[_Fold]:
-    """Folds of the reference rows; the spread, if it is known, is learned anew without each."""
+    """Folds of the reference rows; the spread, if known, is learned again without each fold."""
     folds = []
     for rest, index in fold_rows(len(v), n_folds, seed):
-        # The spread that is known has seen the scores of the fold.
+        # The known spread has seen the scores of the fold.
         others = rows.take(rest).of(rows.model)
         if rows.spread is not None:
             others = with_spread(others, v[rest], seed, n_jobs)
@@ -325,9 +324,9 @@ def make_folds(rows: Rows, v: Array, n_folds: int, seed: int, n_jobs: int | None
 def _held_out_quantiles(
     laws: list[Law], folds: list[_Fold], levels: Array, n_jobs: int | None
 ) -> Array:
-    """Quantiles at each reference row by laws fitted on the other folds: (laws, n, L).
+    """Quantiles at each reference row from laws fitted on the other folds: (laws, n, L).
 
-    A task is a law and a fold, so that no core waits for one that has a law left.
+    A task is a law and a fold, which spreads the work evenly over cores.
     """
     found = np.empty((len(laws), sum(len(fold.index) for fold in folds), len(levels)))
 

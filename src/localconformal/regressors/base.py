@@ -73,27 +73,27 @@ _LARGEST_RESPONSE = 1e150
 class BaseConformalRegressor(
     WithPredictiveDistribution, WithExplanations, RegressorMixin, BaseEstimator
 ):
-    """Validation, splitting, levels, nesting and frames; a subclass names its `Method`.
+    """Validation, splitting, levels, nesting and frames; a subclass defines its `Method`.
 
     Parameters
     ----------
     estimator : estimator, default=None
-        Point model; None is HistGradientBoostingRegressor. Fitted models as in `SLCPRegressor`.
+        Point model; None is HistGradientBoostingRegressor. For fitted models, see `SLCPRegressor`.
     confidence_level : float, default=0.9
-        1 - alpha, used where `predict_interval` is not told another.
+        1 - alpha, used when `predict_interval` gets no level of its own.
     calibration_size : float or int or None, default=0.25
-        Share or number of rows kept for calibration; after None `conformalize` must follow.
+        Share or number of rows held out for calibration; if None, call `conformalize` after `fit`.
     random_state : int or None, default=None
         Seed of the split, the folds and the law.
     n_jobs : int or None, default=None
         Processes for cross-fitting (None is one) and threads of the law (None is one per core),
-        where the method has them.
+        if the method uses them.
     support : (low, high) or None, default=None
-        Values that y can have, None for an open end, such as (0, None): bounds, quantiles, samples
-        and the CDF stay inside. The point predictions are left as they are.
+        Range of y, with None for an open end, such as (0, None): bounds, quantiles, samples and
+        the CDF stay inside. Point predictions are not changed.
     integer : bool, default=False
-        Whether y is a whole number: then lower bounds rise and upper bounds fall to whole numbers.
-        Neither loses coverage; where nothing is left, the nearest value that y can have stays.
+        Whether y is a whole number: then bounds are rounded inward to whole numbers. Neither
+        option loses coverage; an interval left empty becomes the nearest value that y can have.
 
     Attributes
     ----------
@@ -104,9 +104,9 @@ class BaseConformalRegressor(
         The fitted parts.
     """
 
-    #: What a method takes beside X, one entry per row: "groups", "weights", or nothing.
+    #: What a method takes in addition to X, one entry per row: "groups", "weights", or nothing.
     beside: ClassVar[str | None] = None
-    # Of parameters that only some estimators have too; a subclass adds its own.
+    # Includes parameters that only some estimators have; a subclass adds its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [None, HasMethods("predict"), tuple, list],
         "confidence_level": [Interval(Real, 0, 1, closed="neither")],
@@ -131,11 +131,11 @@ class BaseConformalRegressor(
     n_jobs: int | None = None
     support: Any = None
     integer: bool = False
-    # As fitted, whatever parameters say now; files of earlier versions have none.
+    # As fitted, even if the parameters have changed since; files of earlier versions have none.
     _support = ANYTHING
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Constraints of parents hold too, and what they say of parameters and attributes."""
+        """Inherit the constraints of parents, and their docs of parameters and attributes."""
         super().__init_subclass__(**options)
         inherited = super(cls, cls)._parameter_constraints
         cls._parameter_constraints = {**inherited, **cls._parameter_constraints}
@@ -149,13 +149,13 @@ class BaseConformalRegressor(
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"sample_weight": None}
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """A base model gets what it requests of ``fit``, where scikit-learn's routing is enabled.
+        """With scikit-learn's metadata routing enabled, a base model gets what it requests.
 
-        `set_fit_request` of this estimator decides for None and models that cannot request.
+        For None, and for models that cannot request, `set_fit_request` of this estimator decides.
         """
         own, requesters = super().get_metadata_routing(), _requesters(self.estimator)
         if requesters and own.fit.requests["sample_weight"] is None:
-            # Nothing was said of the regressor: the word of the base model is enough.
+            # The regressor has no request of its own: that of the base model is enough.
             del own.fit.requests["sample_weight"]
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(own)
@@ -173,12 +173,12 @@ class BaseConformalRegressor(
         Parameters
         ----------
         X : array or frame of shape (n, d)
-            NumPy, pandas or polars; or Dask, then y too, for methods of the split family.
+            NumPy, pandas or polars; or Dask (then y too), for methods of the split family.
         y : array of shape (n,)
         **fit_params
-            Passed to the base estimator's ``fit``, cut to the training rows where they have one
-            entry per row; with scikit-learn's metadata routing, those that it requests. Where the
-            method takes them, ``groups`` or ``weights``; every later call needs them too.
+            Passed to the base estimator's ``fit``, restricted to the training rows if they have
+            one entry per row; with scikit-learn's metadata routing, only those it requests. Also
+            ``groups`` or ``weights`` if the method takes them; later calls then need them too.
         """
         beside = fit_params.pop(self.beside, None) if self.beside else None
         self._validate_params()
@@ -190,12 +190,12 @@ class BaseConformalRegressor(
                 f"got the class {name} as a model; expected an instance: pass {name}()."
             )
         support = Support.of(self.support, bool(self.integer))
-        # There is no model until the last line: a fit that fails leaves none behind.
+        # Fitted only after the last line: a fit that fails leaves no model behind.
         self.__dict__.pop("_training_hashes", None)
         self._beside_given, self._support = beside is not None, support
         if _is_lazy(X):
             _on_dask().fit(self, X, y, beside, fit_params)
-            # Rows are not remembered one by one there: `conformalize` cannot say which were seen.
+            # Dask rows are not remembered one by one: `conformalize` cannot tell which were seen.
             self._training_hashes = _NO_HASHES
             return self
         rows, y = self._rows(X, beside, reset=True), check_target(y, support)
@@ -223,7 +223,7 @@ class BaseConformalRegressor(
             Rows that the model has not seen.
         y : array of shape (n,)
         **beside
-            ``groups`` or ``weights`` of the rows, where `fit` was given them.
+            ``groups`` or ``weights`` of the rows, if `fit` got them.
         """
         check_is_fitted(self)
         self._levels(None, None)
@@ -236,8 +236,8 @@ class BaseConformalRegressor(
         if seen.any():
             warnings.warn(
                 f"{np.count_nonzero(seen)} of {len(target)} calibration rows are identical to "
-                "training rows; the guarantee needs rows that the model has not seen: leave out "
-                "those that are the same records (values that merely repeat do no harm).",
+                "training rows; the guarantee needs rows that the model has not seen: drop those "
+                "that are the same records (different records with equal values do no harm).",
                 UserWarning,
                 stacklevel=2,
             )
@@ -246,19 +246,19 @@ class BaseConformalRegressor(
 
     @property
     def _held_out(self) -> Any:
-        """Rows of `fit` that do not train: a share, a number, or none of them for None."""
+        """Rows that `fit` does not train on: a share, a number, or None for no rows."""
         return self.calibration_size
 
     def _fit_method(self, method: Method, task: Task, seed: int) -> None:
         """Fit the terms to training rows."""
         self._set_parts(method.fit(task, self._timed))
 
-    # Steps of a fit, on Dask too.
+    # Steps of a fit, also on Dask.
 
     def _start_fit(
         self, rows: Rows, y: Array, n_train: int, seed: int, fit_params: Mapping[str, Any]
     ) -> tuple[Task, Method]:
-        """Begin a report; what is to be fitted, and the terms of the equation for these rows."""
+        """Begin a report; return what to fit, and the terms of the equation for these rows."""
         counts = {"train": n_train, "reference": 0, "calibration": 0}
         self.calibration_, self.fit_report_ = None, {"seconds": {}, "rows": counts}
         base = self._base_estimator(seed, fit_params)
@@ -269,7 +269,7 @@ class BaseConformalRegressor(
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        """Seconds of one stage, into ``fit_report_``."""
+        """Record the seconds of one stage in ``fit_report_``."""
         start, shown = time.perf_counter(), nullcontext()
         if is_seen() or logging.getLogger("localconformal").isEnabledFor(logging.INFO):
             shown = stage(f"{type(self).__name__}: {name}")  # type: ignore[assignment]
@@ -278,12 +278,12 @@ class BaseConformalRegressor(
         self.fit_report_["seconds"][name] = time.perf_counter() - start
 
     def _set_parts(self, parts: Parts) -> None:
-        """Have these parts answer; the report says how many rows are behind them."""
+        """Use these parts; the report says how many reference rows they have."""
         self.parts_, counts = parts, self.fit_report_["rows"]
         counts["reference"] = parts.n_reference
 
     def _light_copy(self, **changed: Any) -> Any:
-        """A copy for workers, which answers as this does and remembers no training rows."""
+        """A copy for workers: same answers, no memory of training rows."""
         light: Any = copy(self)
         vars(light).update(_training_hashes=_NO_HASHES, **changed)
         return light
@@ -292,7 +292,7 @@ class BaseConformalRegressor(
         # Assigned last: a calibration that fails leaves the previous one in force.
         with self._timed("calibrate"):
             calibration = Calibration.of(self.parts_, rows, y)
-            # The default level now, so that a first prediction does not pay for it.
+            # Compute the default level now, so that the first prediction need not.
             level, one = np.array([self.confidence_level]), rows.take(np.arange(1))
             self.parts_.correction.theta(calibration, one, level)
         self.calibration_ = calibration
@@ -323,26 +323,26 @@ class BaseConformalRegressor(
         output: str = "array",
         **beside: Any,
     ) -> Any:
-        """Prediction intervals at the level asked for; `guarantee_` says what they promise.
+        """Prediction intervals at the requested level; `guarantee_` says what they promise.
 
         Parameters
         ----------
         X : array or frame of shape (n, d)
         confidence_level : float or list of L floats, default=None
-            None is the constructor's level. Several levels come nested: each interval is the
-            hull of its own and those of the lower levels asked for with it.
+            None is the constructor's level. Several levels are nested: each interval is the hull
+            of its own and those of the lower levels in the same call.
         alpha : float or list of L floats, default=None
-            Miscoverage 1 - confidence_level, as an alternative to it.
+            Miscoverage, 1 - confidence_level; pass one or the other.
         output : {"array", "frame"}, default="array"
-            "frame": columns ``lower`` and ``upper`` (``lower_0.9``, ... for several levels), of
-            the kind of X and with its index; pandas (or polars alone) for arrays.
+            "frame": columns ``lower`` and ``upper`` (``lower_0.9``, ... for several levels), in
+            the library and with the index of X; for arrays pandas, or polars if pandas is missing.
         **beside
-            ``groups`` or ``weights`` of the rows, where `fit` was given them.
+            ``groups`` or ``weights`` of the rows, if `fit` got them.
 
         Returns
         -------
         array of shape (n, 2), or (n, 2, L) for a list of levels; or a frame
-            Infinite where the calibration set is too small for the level; crossed bounds become
+            Infinite if the calibration set is too small for the level; crossed bounds become
             their midpoint; what ``support`` and ``integer`` rule out is cut off. Lazy for a Dask X.
         """
         self._check_calibrated()
@@ -360,7 +360,7 @@ class BaseConformalRegressor(
         return intervals if levels.ndim else intervals[:, :, 0]
 
     def _warn_of_shortage(self, rows: Rows, theta: Array, levels: Array) -> None:
-        """Say why theta* (n, S, L) is infinite, if it is anywhere."""
+        """Warn, with the reason, if theta* (n, S, L) is infinite anywhere."""
         if np.isposinf(theta).any():
             reason = self.parts_.correction.shortage(self.calibration_, rows, theta, levels)
             if np.isfinite([self._support.low, self._support.high]).all():
@@ -377,26 +377,26 @@ class BaseConformalRegressor(
         return raw, theta
 
     def diagnose(self, X: Any, confidence_level: float | None = None, **beside: Any) -> Any:
-        """How each row's interval came about.
+        """How each row's interval was made.
 
         Parameters
         ----------
         X : array or frame of shape (n, d)
         confidence_level : float, default=None
         **beside
-            ``groups`` or ``weights`` of the rows, where `fit` was given them.
+            ``groups`` or ``weights`` of the rows, if `fit` got them.
 
         Returns
         -------
-        frame with one row for each of X, of its kind (pandas for arrays, or polars alone)
+        frame with one row per row of X (for arrays pandas, or polars if pandas is missing)
             ``effective_sample_size``: reference rows behind the local law (calibration rows
-            where there is no law); ``local_lower``, ``local_upper``: local quantiles of the
-            score, by side, lower with its sign turned (0 without a law); ``correction``:
-            theta*, the larger side's; ``fallback``: the law had to widen its neighbourhood;
-            ``crossed``: the bounds crossed and became their midpoint; ``infinite``;
-            ``point_outside``: the point prediction lies outside the interval; ``width``, as in
-            `explain_width`; ``width_noise``: of it, what model and local law say before the
-            correction, which makes the rest.
+            if there is no law); ``local_lower``, ``local_upper``: local quantiles of the score on
+            each side, the lower one negated (0 without a law); ``correction``: theta*, the larger
+            of the two sides; ``fallback``: the law had to widen its neighbourhood; ``crossed``:
+            the bounds crossed and became their midpoint; ``infinite``: a bound is infinite;
+            ``point_outside``: the point prediction lies outside the interval; ``width``: as in
+            `explain_width`; ``width_noise``: the part of the width that comes from the model and
+            the local law, before the correction.
         """
         self._check_calibrated()
         levels = np.atleast_1d(self._levels(confidence_level, None, one_for="diagnose"))
@@ -423,7 +423,7 @@ class BaseConformalRegressor(
         return make_frame(columns, like=X)
 
     def _local(self, rows: Rows, levels: Array) -> tuple[NDArray[Any], ...]:
-        """Local quantiles below and above, effective size and fallback at these rows."""
+        """Lower and upper local quantiles, effective size and fallback at these rows."""
         parts, none = self.parts_, np.zeros(len(rows))
         if parts.adjustment is None:
             return none, none, parts.correction.sizes(self.calibration_, rows), none > 0.0
@@ -441,28 +441,28 @@ class BaseConformalRegressor(
 
     @property
     def law_(self) -> SidedLaw:
-        """The fitted law of each side of the score; none without an adjustment that uses it."""
+        """The fitted law of each side of the score; no laws if no adjustment uses them."""
         return self.parts_.law
 
     @property
     def adjustment_(self) -> Adjustment | None:
-        """The fitted adjustment; None where the score stays as it is."""
+        """The fitted adjustment; None if the score is not adjusted."""
         return self.parts_.adjustment
 
     @property
     def selection_(self) -> Any:
-        """How ``law="auto"`` came about, as a frame.
+        """What ``law="auto"`` chose, as a frame.
 
         ``part``: "centre" for point models, "lower" and "upper" for readings of the forest's
-        leaves on either side; ``name``: which; ``loss``: its mean absolute error, or pinball loss,
-        at training rows held out; ``weight``: its share; ``note``: why it was left out, or what
+        leaves on each side; ``name``: its name; ``loss``: its mean absolute error or pinball loss
+        on held-out training rows; ``weight``: its share; ``note``: why it was left out, or what
         else was chosen.
         """
         check_is_fitted(self)
         stories = [law.story() for law in self.law_.laws if hasattr(law, "story")]
         if not stories:
             raise AttributeError(
-                f"selection_ belongs to law='auto'; this {type(self).__name__} was told its law, "
+                f"selection_ needs law='auto'; this {type(self).__name__} was given another law, "
                 "or its adjustment uses none."
             )
         columns = {name: [x for one in stories for x in one[name]] for name in stories[0]}
@@ -470,7 +470,7 @@ class BaseConformalRegressor(
 
     @property
     def guarantee_(self) -> Guarantee:
-        """What is promised, and under which assumptions."""
+        """The coverage guarantee, and its assumptions."""
         check_is_fitted(self)
         self._levels(None, None)
         return self._guarantee()
@@ -492,7 +492,7 @@ class BaseConformalRegressor(
 
     @property
     def _is_by_cell(self) -> bool:
-        """Whether the promise holds within each cell; as fitted, whatever parameters say now."""
+        """Whether the promise holds within each cell: as fitted, even if parameters changed."""
         correction = self.parts_.correction
         return isinstance(correction, Cells) and not correction.pool
 
@@ -504,32 +504,32 @@ class BaseConformalRegressor(
     # ---- checks ----------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        """The last fit was completed."""
+        """Whether the last fit was completed."""
         return hasattr(self, "_training_hashes")
 
     def _read_beside(self, given: Mapping[str, Any]) -> Any:
-        """Groups or weights among the keyword arguments; anything else is refused."""
+        """Groups or weights among the keyword arguments; an error for anything else."""
         name = self.beside
         if unknown := sorted(set(given) - {name}):
             raise TypeError(
                 f"got the unexpected argument {', '.join(unknown)}; expected "
-                f"{name + ' alone' if name else 'none, with this estimator'}."
+                f"{'only ' + name if name else 'no other arguments'}."
             )
         extra = given.get(name) if name else None
         if self._beside_given and extra is None:
-            raise ValueError(f"got {name} to fit but not here; pass {name}=, one per row.")
+            raise ValueError(f"got {name} in fit but not here; pass {name}= here too, one per row.")
         if extra is not None and not self._beside_given:
-            raise ValueError(f"got {name} here but not to fit; pass {name}= to both, or to none.")
+            raise ValueError(f"got {name} here but not in fit; pass {name}= to both or to neither.")
         return extra
 
     def _rows(self, X: Any, beside: Any = None, reset: bool = False) -> Rows:
-        """Checked rows, ready to be asked about; those from `rows_of` keep what they know."""
+        """X as checked `Rows`; rows from `rows_of` keep their stored answers."""
         if isinstance(X, Rows):
             return X
         if _is_lazy(X):
             raise ValueError(
-                f"X is a Dask {type(X).__name__}, which this method cannot take; call X.compute() "
-                "first, for as many rows as memory holds."
+                f"got X as a Dask {type(X).__name__}, which this method does not support; call "
+                "X.compute() first, on as many rows as fit in memory."
             )
         if is_frame(check_frame(X)):
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -548,16 +548,16 @@ class BaseConformalRegressor(
                 self,
                 X,
                 reset=reset,
-                # What a Pipeline makes of strings is its own business.
+                # A Pipeline may handle strings itself.
                 dtype=None if is_composite(self.estimator) else "numeric",
                 ensure_all_finite="allow-nan" if accepts_missing(self.estimator) else True,
                 allow_nd=accepts_more_dimensions(self.estimator),
             )
         except OverflowError as error:
-            problem = "X has whole numbers beyond all floats; count them in a larger unit."
+            problem = "X has integers too large for a float; use a larger unit."
             raise ValueError(problem) from error
         if rows.dtype == bool and not is_composite(self.estimator):
-            # Some models of scikit-learn compute with rows as they are, and cannot negate these.
+            # Some scikit-learn models compute with rows as given, and cannot negate booleans.
             rows = rows.astype(np.float64)
         if reset:
             self._row_shape = rows.shape[1:]
@@ -589,12 +589,12 @@ class BaseConformalRegressor(
             levels = 1.0 - as_levels(alpha, "alpha")
         if one_for and levels.ndim:
             raise ValueError(
-                f"got {len(levels)} levels; expected one number: call {one_for} for each level."
+                f"got {len(levels)} levels; expected one number: call {one_for} once per level."
             )
         return levels
 
     def _repr_html_inner(self) -> str:
-        """scikit-learn's diagram, and below it what a fitted estimator promises and cost."""
+        """scikit-learn's diagram, and below it the guarantee and cost of a fitted estimator."""
         return str(super()._repr_html_inner()) + card(self)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
@@ -607,7 +607,7 @@ class BaseConformalRegressor(
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Missing values and dimensions are the base estimator's business."""
+        """The base estimator decides whether missing values and more dimensions are allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = accepts_missing(self.estimator)
         tags.input_tags.three_d_array = accepts_more_dimensions(self.estimator)
@@ -629,57 +629,59 @@ def intervals_frame(intervals: Array, levels: Array, like: Any) -> Any:
     """Columns lower and upper, with the level in the name when there are several."""
     names = [f"_{level:.10g}" for level in levels] if levels.ndim else [""]
     if len(set(names)) < len(names):
-        raise ValueError(f"levels {levels.tolist()} repeat; each gives a column: ask once.")
+        raise ValueError(
+            f"got repeated levels {levels.tolist()}; expected each once, since each gives a column."
+        )
     columns = [f"{end}{name}" for name in names for end in ("lower", "upper")]
     values = intervals.transpose(2, 1, 0).reshape(len(columns), -1)
     return make_frame(dict(zip(columns, values, strict=True)), like)
 
 
 def check_target(y: Any, support: Support = ANYTHING) -> Array:
-    """y as a finite float64 array of shape (n,), of values that it can have."""
+    """y as a finite float64 array of shape (n,), with all values inside the support."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None.")
     check_unmasked(y, "y")
     column = column_or_1d(y, warn=True)
     if column.dtype.kind not in "biufO":
         raise ValueError(
-            f"y has the type {column.dtype}; expected numbers: convert it to seconds, say."
+            f"y has dtype {column.dtype}; expected numbers: convert it (times to seconds, say)."
         )
     try:
         target = np.asarray(check_array(column, ensure_2d=False, dtype=np.float64, input_name="y"))
-    except OverflowError:  # whole numbers beyond all floats
+    except OverflowError:  # integers too large for a float
         target = np.array([np.inf])
     if np.any(np.abs(target) > _LARGEST_RESPONSE):
         raise ValueError(
             f"y has values as large as {np.abs(target).max():.3g}; expected at most "
-            f"{_LARGEST_RESPONSE:g} in size: count it in a larger unit."
+            f"{_LARGEST_RESPONSE:g} in absolute value: use a larger unit."
         )
     return support.check(target)
 
 
 def _routed_params(regressor: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-    """What the base models get of the fit parameters: all of them where routing is not enabled."""
+    """The fit parameters that base models get: all of them if routing is not enabled."""
     if not get_config()["enable_metadata_routing"]:
         return fit_params
     routed = process_routing(regressor, "fit", **fit_params)
     requested = [dict(routed[name].fit) for name in _requesters(regressor.estimator)]
     if len({frozenset((name, id(value)) for name, value in one.items()) for one in requested}) > 1:
         raise ValueError(
-            f"got base models that request {[sorted(each) for each in requested]} of fit, "
-            "under these or other names; expected the same of each: set the same requests."
+            f"got base models with different fit requests, {[sorted(each) for each in requested]}; "
+            "expected the same for all: call set_fit_request with the same arguments on each."
         )
     return requested[0] if requested else fit_params
 
 
 def _holds_fitted(law: Any) -> bool:
-    """Whether any model inside the law was fitted elsewhere, on rows we do not know."""
+    """Whether any model inside the law was fitted elsewhere, on unknown rows."""
     inside = law.get_params(deep=False).values() if isinstance(law, Law) else ()
     parts = [part for given in inside for part in models_given(given)]
     return any(_holds_fitted(one) or (hasattr(one, "predict") and is_frozen(one)) for one in parts)
 
 
 def _requesters(estimator: Any) -> dict[str, Any]:
-    """The base models that can request metadata, by name; none unless all of them can."""
+    """Base models that can request metadata, by name; empty unless all of them can."""
     models = models_given(estimator)
     if not all(hasattr(model, "get_metadata_routing") for model in models):
         return {}
@@ -689,7 +691,7 @@ def _requesters(estimator: Any) -> dict[str, Any]:
 def _check_params(
     params: Mapping[str, Any], n_rows: int, estimator: Any, beside: str | None
 ) -> None:
-    """Fit parameters that cannot be meant are refused."""
+    """Reject fit parameters that the base model cannot use."""
     models = models_given(estimator)
     if any(map(is_frozen, models)):
         raise ValueError(
@@ -715,7 +717,7 @@ def _check_params(
 
 
 def _takes_param(estimator: Any, name: str) -> bool:
-    """Whether ``fit`` of a model takes a parameter of this name; true where that cannot be told."""
+    """Whether ``fit`` of a model takes a parameter of this name; True if that is unknown."""
     try:
         known = signature(estimator.fit).parameters
     except (AttributeError, TypeError, ValueError):
@@ -730,32 +732,32 @@ def _is_lazy(X: Any) -> bool:
 
 def _on_dask() -> Any:
     """The functions that fit, calibrate and predict on Dask."""
-    # By name: that package comes later in the order of layers, and is the only one that knows Dask.
+    # By name: that package is a later layer, and the only one that uses Dask.
     return import_module("localconformal.distributed.estimator")
 
 
-# ---- what other packages may ask of an estimator -----------------------------------------------
+# ---- what other packages may use of an estimator -----------------------------------------------
 
 
 def rows_of(
     model: Any, X: Any, beside: Mapping[str, Any] | None = None, *, reset: bool = False
 ) -> Rows:
-    """Rows checked against those of the fit, or as those, with groups or weights by name."""
+    """X as rows, checked against the fit (or, with ``reset``, as its rows); groups by name."""
     return model._rows(X, model._read_beside(beside or {}), reset)
 
 
 def intervals_at(model: Any, rows: Rows, levels: Array) -> Array:
-    """Intervals (n, 2, L) at rows from `rows_of`, without a word where they are infinite."""
+    """Intervals (n, 2, L) at rows from `rows_of`, with no warning if some are infinite."""
     return finish(model._bounds(rows, levels)[0], levels, model._support)
 
 
 def calibrate_on(model: Any, X: Any, y: Any, **beside: Any) -> None:
-    """`conformalize`, for rows that may repeat values of training rows but are other records."""
+    """`conformalize` without the check for training rows: for other records with equal values."""
     model._calibrate(rows_of(model, X, beside), check_target(y, model._support))
 
 
 def calibration_of(model: Any) -> Calibration:
-    """Its calibration with the scores of all rows, or an error that says what to do."""
+    """The model's calibration, with the scores of all rows, or an error that says what to do."""
     model._check_calibrated()
     if not isinstance(model.calibration_, Calibration):
         raise ValueError(
@@ -766,5 +768,5 @@ def calibration_of(model: Any) -> Calibration:
 
 
 def training_digest(model: Any) -> str:
-    """SHA-256 of the hashes of its training rows; of none where it remembers none."""
+    """SHA-256 of the hashes of the model's training rows; of no rows if it remembers none."""
     return sha256(model._training_hashes.astype("<u8").tobytes()).hexdigest()

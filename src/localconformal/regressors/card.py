@@ -12,7 +12,7 @@ _CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;font-weight:n
 
 
 def card(model: Any) -> str:
-    """A small table in HTML; nothing before the model is fitted."""
+    """A small HTML table; empty before the model is fitted."""
     try:
         check_is_fitted(model)
     except NotFittedError:

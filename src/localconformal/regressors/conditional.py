@@ -20,9 +20,9 @@ from localconformal.text import listing
 class ConditionalConformalRegressor(LocalizedConformalRegressor):
     """Coverage of at least 1 - alpha in each of many groups, which may overlap.
 
-    With phi(x) = (1, indicators of the groups, features), x is given the largest score S that lies
-    below the fit at x of a quantile regression on phi, at level 1 - alpha, to the calibration
-    scores and (x, S) itself. Then for every f(x) = phi(x)'b >= 0
+    With phi(x) = (1, indicators of the groups, features), the threshold at x is the largest score
+    S that lies below the fit at x of a quantile regression on phi, at level 1 - alpha, to the
+    calibration scores and (x, S) itself. Then for every f(x) = phi(x)'b >= 0
 
         E[f(X) 1{Y in C(X)}] >= (1 - alpha) E[f(X)],
 
@@ -32,24 +32,24 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
     Parameters
     ----------
     groups : list of str, int or callable, default=None
-        Variables whose labels are groups: columns by name (by position, for arrays), or functions
+        Variables whose labels are groups: columns by name (for arrays, by position), or functions
         of X that return one label per row, such as True and False. Or pass labels (n,) or a table
-        (n, k) of them as ``groups=`` of `fit`, `conformalize`, `predict_interval` and `diagnose`.
+        (n, k) of them as ``groups=`` to `fit`, `conformalize`, `predict_interval` and `diagnose`.
     features : callable, default=None
-        A function of X that returns numbers (n, k), such as a spline of a column. The constant is
+        A function of X that returns numbers (n, k), such as a spline of a column. A constant is
         added. Without groups and features: five piecewise linear functions of the prediction.
     min_group_rows : int, default=1
-        Labels of a variable with fewer training rows are one group together. A group with too few
-        calibration rows for the level has infinite intervals (9 are needed for 90 %), and so has
-        a label that neither training nor calibration rows have.
+        Labels of a variable with fewer training rows are merged into one group. Intervals are
+        infinite in a group with too few calibration rows for the level (90 % needs 9), and at a
+        label that occurs in neither training nor calibration rows.
     conformity_score : str or object, default="absolute"
         As in `LocalizedConformalRegressor`.
     law : str or object, default=None
-        As in `LocalizedConformalRegressor`, which adjusts the score before it is calibrated; None
-        leaves the score as it is.
+        As in `LocalizedConformalRegressor`: adjusts the score before it is calibrated. None
+        leaves the score unchanged.
     randomised : bool, default=False
-        Make coverage exactly 1 - alpha over the class, by a number drawn for each row from its
-        values and ``random_state``. Intervals are shorter; some are empty, and shown as a point.
+        Make coverage exactly 1 - alpha over the class, by a random number per row derived from its
+        values and ``random_state``. Intervals are shorter; empty ones are shown as a point.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
             said += ("intervals are randomised, and empty ones are shown as a point",)
         if joined := correction.design.joined_:
             named = listing(f"{name} ({len(labels)})" for name, labels in joined.items())
-            said += (f"labels with few training rows are one group together, of {named}",)
+            said += (f"labels with few training rows are merged into one group: {named}",)
         if calibration is None:
             return said
         if small := correction.small_groups(calibration, self.confidence_level):
@@ -118,6 +118,6 @@ class ConditionalConformalRegressor(LocalizedConformalRegressor):
         if lost := correction.n_lost(calibration):
             many = "direction" if lost == 1 else "directions"
             said += (
-                f"{lost} {many} of phi without calibration rows: intervals there are infinite",
+                f"{lost} {many} of phi without calibration rows, where intervals are infinite",
             )
         return said

@@ -1,4 +1,4 @@
-"""``cv=``: estimators whose rows may all train and all calibrate."""
+"""``cv=``: estimators that can train and calibrate on all rows."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from localconformal.regressors.guarantee import Guarantee
 from localconformal.rows import Rows
 
 _EXCHANGEABLE = (
-    "rows given to fit and new rows are exchangeable, folds are of one size, and models treat "
-    "their rows alike"
+    "rows given to fit and new rows are exchangeable, folds have equal sizes, and models treat "
+    "their training rows symmetrically"
 )
 
-_BAGS = "the proof out of bag is for a number of trees drawn at random (Kim, Xu and Barber, 2020)"
+_BAGS = "the out-of-bag proof is for a random number of trees (Kim, Xu and Barber, 2020)"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WithFolds(BaseConformalRegressor):
-    """An estimator that may calibrate across folds instead of on rows set aside.
+    """An estimator that can calibrate across folds instead of on held-out rows.
 
     Parameters
     ----------
     cv : int, splitter, "loo", "oob" or None, default=None
-        Cross-conformal intervals: no row is set aside, and ``calibration_size`` is not used. The
-        method is fitted K + 1 times: without each of K folds (an int, or a splitter of
-        scikit-learn that holds out every row once), and on all rows, for `predict`. "loo" is K = n
+        Cross-conformal intervals: no row is held out, and ``calibration_size`` is not used. The
+        method is fitted K + 1 times: without each of K folds (an int, or a scikit-learn splitter
+        that holds out every row once), and on all rows, for `predict`. "loo" is K = n
         (jackknife+); "oob" scores each row by the trees of a forest that were not grown on it,
-        with one fit, where there is no law. Proven is 1 - 2 alpha, seen about 1 - alpha; see
-        ``guarantee_``. `conformalize` goes back to one calibration set.
+        with one fit, for methods without a law. Coverage of 1 - 2 alpha is proven; in practice it
+        is about 1 - alpha (see ``guarantee_``). `conformalize` returns to one calibration set.
     """
 
     _parameter_constraints = {"cv": ["cv_object", StrOptions({"loo", "oob"})]}  # noqa: RUF012
@@ -64,7 +64,7 @@ class WithFolds(BaseConformalRegressor):
 
     @property
     def _is_crossed(self) -> bool:
-        """Whether folds are in force; as fitted, whatever parameters say now."""
+        """Whether folds are in use: as fitted, even if parameters have changed since."""
         return isinstance(self.calibration_, (CrossCalibration, OutOfBag))
 
     def _bounds(self, rows: Rows, levels: Array) -> tuple[Array, Array]:
@@ -77,7 +77,7 @@ class WithFolds(BaseConformalRegressor):
         promise = super()._guarantee()
         if not self._is_crossed:
             return promise
-        # Where sides are calibrated apart, each may lose as much.
+        # If sides are calibrated separately, each may lose as much.
         lost = self.calibration_.lost * (2.0 if self.parts_.sides.separate else 1.0)
         proven = max(0.0, 1.0 - 2.0 * (1.0 - self.confidence_level) - lost)
         assumed = (_EXCHANGEABLE, *promise.assumptions[1:])
@@ -88,7 +88,7 @@ class WithFolds(BaseConformalRegressor):
     def _why_no_distribution(self) -> str | None:
         if self._is_crossed:
             return (
-                f"{type(self).__name__} with cv={self.cv!r} has intervals alone; call conformalize "
-                "with rows that the model has not seen, or fit with cv=None."
+                f"{type(self).__name__} with cv={self.cv!r} gives only intervals; call "
+                "conformalize with rows that the model has not seen, or fit with cv=None."
             )
         return super()._why_no_distribution()

@@ -1,4 +1,4 @@
-"""Regions of kept bins of a conditional density: HPD-Split, CD-Split and CHR."""
+"""Regions made of bins of a conditional density: HPD-Split, CD-Split and CHR."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from localconformal.regressors.base import BaseConformalRegressor
 from localconformal.rows import shown
 from localconformal.scores import Band, Score, make_score
 
-#: The default forest: trees, rows of a leaf, share of the columns that a split sees. Densities ask
-#: more of a leaf than quantiles do, and more of a split: coarser leaves, chosen with more care.
+#: The default forest: trees, rows per leaf, share of the columns that a split sees. Densities need
+#: more rows per leaf than quantiles do, and more candidates per split.
 _FOREST = (100, 10, 2 / 3)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _DensityRegressor(BaseConformalRegressor):
-    """Sets that may have holes, beside intervals.
+    """Intervals, and regions that may have gaps.
 
     Parameters
     ----------
     conformity_score : {"residual", "normalised", "response"} or object, default="residual"
-        What the density is of; "response" in the papers.
+        The variable whose density is used; "response" in the papers.
     law : str or object, default=None
         The law whose masses on a grid of 400 bins, smoothed, are the density; None is a forest
-        with coarser leaves than that of "forest". The density is zero outside the range of the
-        training scores, a little extended: where more than a share alpha of calibration rows
-        lies there, the region is that range with as much more on both sides as they need.
-        There is no "auto", which is a law of quantiles, not of masses.
+        with larger leaves than that of "forest". The density is zero outside the range of the
+        training scores, slightly extended: if more than a share alpha of calibration rows lies
+        outside, the region is that range, extended on both sides as far as they require.
+        "auto" is not available: it gives quantiles, not masses.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     """
 
@@ -62,7 +62,7 @@ class _DensityRegressor(BaseConformalRegressor):
         score = make_score(self.conformity_score)
         if score.one_sided:
             raise ValueError(
-                f"got {shown(score)}, which has no sign and cannot tell on which side y lies; "
+                f"got {shown(score)}, which has no sign, so it cannot tell on which side y lies; "
                 "expected 'residual', 'normalised' or 'response'."
             )
         return Method(score, adjustment, Sides("signed"), law, reference=self.reference)
@@ -78,14 +78,14 @@ class _DensityRegressor(BaseConformalRegressor):
         confidence_level : float, default=None
             None is the constructor's level.
         alpha : float, default=None
-            Miscoverage 1 - confidence_level, as an alternative to it.
+            Miscoverage, 1 - confidence_level; pass one or the other.
 
         Returns
         -------
         Region
-            Its hull is what `predict_interval` returns, or inside it where ``support`` or
-            ``integer`` cut whole pieces off. The whole line where calibration rows are too few for
-            the level. Regions of a higher level contain those of a lower one.
+            Its hull is what `predict_interval` returns, or lies inside it if ``support`` or
+            ``integer`` removes whole pieces. The whole line if there are too few calibration rows
+            for the level. Regions of a higher level contain those of a lower one.
         """
         self._check_calibrated()
         levels = np.atleast_1d(self._levels(confidence_level, alpha, one_for="predict_region"))
@@ -110,9 +110,9 @@ def _in_responses(placed: Placed, theta: Array) -> Region:
 class HPDSplitRegressor(_DensityRegressor):
     """HPD-Split: C(x) = {y : H(x, y) <= theta*}, H = mass of {z : f(z | x) > f(V(x, y) | x)}.
 
-    The densest parts of the conditional density f(v | x), as much of it as calibration rows ask
-    for: theta* = cq(1 - alpha; H(x_i, y_i)). Where f has two modes the region has two pieces, and
-    can be much shorter than any interval. (Izbicki, Shimizu and Stern, JMLR 2022.)
+    The densest part of the conditional density f(v | x), with as much mass as the calibration
+    rows require: theta* = cq(1 - alpha; H(x_i, y_i)). If f has two modes, the region can have two
+    pieces and be much shorter than any interval. (Izbicki, Shimizu and Stern, JMLR 2022.)
 
     Examples
     --------
@@ -134,16 +134,16 @@ class CDSplitRegressor(_DensityRegressor):
     """CD-Split: C(x) = {y : f(V(x, y) | x) >= t_a}, with a the cell of x.
 
     t_a is the lower conformal quantile of f(V_i | x_i) over the calibration rows in the cell.
-    Cells hold densities of like shape: rows are compared by their profiles g_x(t), the mass of
-    {v : f(v | x) >= t}, in squared distance int (g_x - g_x')^2 dt, and go with the nearest of
-    ``n_cells`` centroids, found by k-means among training rows. Where f is nowhere above t_a the
-    densest bin is kept, so that no region is empty. `HPDSplitRegressor`, of the same paper, is the
-    better choice unless coverage within each cell matters.
+    Rows of a cell have densities of similar shape: rows are compared by their profiles g_x(t), the
+    mass of {v : f(v | x) >= t}, in squared distance int (g_x - g_x')^2 dt, and belong to the
+    nearest of ``n_cells`` centroids, found by k-means on training rows. If f is nowhere above t_a,
+    the densest bin is kept, so no region is empty. `HPDSplitRegressor`, from the same paper, is
+    the better choice unless coverage within each cell matters.
 
     Parameters
     ----------
     n_cells : int or None, default=None
-        None is one for every 300 training rows, from 1 to 30: by default about 100 calibration
+        None is one cell per 300 training rows, from 1 to 30: by default about 100 calibration
         rows in each. A cell with too few of them for the level gets the whole line.
 
     Examples
@@ -170,10 +170,10 @@ class CHRRegressor(_DensityRegressor):
 
     The family at x starts from the shortest run of bins that holds ``confidence_level`` of the
     conditional density. It grows by whichever neighbour is denser, and shrinks by whichever end is
-    sparser, one bin at a time: the method of Sesia and Romano (NeurIPS 2021) with the finest steps
-    there are. The rank of y is the mass of the first run that holds it, and theta* = cq(1 - alpha;
-    ranks). Regions are intervals, not centred: they follow skewness. The family belongs to the
-    level that the estimator was fitted with; other levels are valid too, and short near it.
+    sparser, one bin at a time: the method of Sesia and Romano (NeurIPS 2021) with the finest
+    possible steps. The rank of y is the mass of the first run that contains it, and theta* =
+    cq(1 - alpha; ranks). Regions are intervals that need not be centred: they follow skewness. The
+    family is optimised for the level at fit; other levels are valid too, and short near it.
 
     Examples
     --------

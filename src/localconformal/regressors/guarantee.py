@@ -6,36 +6,36 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 _IN_PRACTICE = (
-    "In practice it is about {:g}: the proven level, 1 - 2 alpha less a little for folds, is for "
-    "the worst of models (CV+, Barber, Candes, Ramdas and Tibshirani, 2021)."
+    "In practice it is about {:g}: the proven level, 1 - 2 alpha minus a little for folds, is for "
+    "the worst case (CV+, Barber, Candes, Ramdas and Tibshirani, 2021)."
 )
 
 
 def predictive_promise(n_calibration: int | None) -> str:
-    """What `predict_quantiles` and `predict_cdf` promise, given so many calibration rows."""
+    """What `predict_quantiles` and `predict_cdf` promise, with this many calibration rows."""
     step = "" if n_calibration is None else f" = {1.0 / (n_calibration + 1):.3g}"
     return (
         "On average over new rows, y lies below its predicted t-quantile with probability at "
         "most t (t < 1/2) and above it with probability at most 1 - t (t >= 1/2), at any "
         f"sample size; without ties in y each is within 1 / (n + 1){step} of that.\n"
         "Note: the shape of the distribution at each x is the local law's estimate; at a "
-        "given x nothing is promised of quantiles, probabilities, samples or CRPS."
+        "given x, quantiles, probabilities, samples and CRPS carry no guarantee."
     )
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The coverage promise of a fitted estimator.
+    """The coverage guarantee of a fitted estimator.
 
     Coverage at ``confidence_level`` on average over new rows (``marginal``), at any number of
     calibration rows (``finite_sample``), and within each ``conditional_on`` ("cell", "group", or
-    under each "shift ..."), where that is not None. Where less is proven than is seen, as across
-    folds, ``proven_level`` is what is proven and ``confidence_level`` about what is seen.
+    under each "shift ..."), if that is not None. If less is proven than is seen in practice, as
+    across folds, ``proven_level`` is what is proven and ``confidence_level`` about what is seen.
     ``n_calibration`` is None before `conformalize`; ``predictive`` is the promise of
-    `predict_quantiles`, `predict_cdf` and `sample` in words, where there are any.
+    `predict_quantiles`, `predict_cdf` and `sample` in words, if the estimator has them.
     """
 
-    #: What methods assume that calibrate all rows alike.
+    #: The assumption of methods that treat all calibration rows alike.
     EXCHANGEABLE: ClassVar[str] = (
         "calibration rows and new rows are exchangeable, and no model in use has seen calibration "
         "rows"
@@ -62,7 +62,7 @@ class Guarantee:
             when = " at any sample size" if self.finite_sample else " in large samples"
             level = self.confidence_level if self.proven_level is None else self.proven_level
             promise = (
-                f"A new row lies in its interval with probability at least {level:g}{where},{when}."
+                f"A new y lies in its interval with probability at least {level:g}{where},{when}."
             )
         if self.proven_level is not None:
             promise += f" {_IN_PRACTICE.format(self.confidence_level)}"

@@ -20,19 +20,19 @@ from localconformal.rows import Rows
 from localconformal.scores import ResidualScore, Score, make_score
 
 _OWN = (
-    "the models of law='auto' predict better here than the one that was passed; use estimator=None "
-    "to predict with them"
+    "the models of law='auto' predict better here than the given estimator; use estimator=None to "
+    "predict with them"
 )
 _BLENDED = (
     "the response is very skewed, or has outliers; predict_quantiles(X, [0.5]) gives medians, "
     "which nearly always lie inside"
 )
-#: Share of calibration rows from which points outside their intervals are worth a warning.
+#: Share of calibration rows with points outside their intervals above which a warning is given.
 _OUTSIDE = 0.05
 
 
 def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
-    """A score of one side has one, whatever ``sides`` says."""
+    """A one-sided score has one side, regardless of ``sides``."""
     if score.one_sided and sides in ONE_SIDE:
         raise ValueError(
             f"got sides={sides!r} with {type(score).__name__}, which cannot tell on which side y "
@@ -42,7 +42,7 @@ def _sides_of(score: Score, sides: str, upper_share: float = 0.5) -> Sides:
 
 
 def _warn_of_points_outside(calibration: Calibration, level: float, why: str) -> None:
-    """The point has a score of 0, and lies outside where a threshold is below that."""
+    """The point prediction has a score of 0: it lies outside if a threshold is negative."""
     parts, levels = calibration.parts, np.array([level])
     theta = calibration.theta(levels)[None]
     T = parts.adjustment.threshold(  # type: ignore[union-attr]
@@ -59,7 +59,7 @@ def _warn_of_points_outside(calibration: Calibration, level: float, why: str) ->
 
 
 class _MayChooseLaw(WithFolds):
-    """What ``law="auto"`` asks of an estimator: levels, the blend as its model, a warning."""
+    """What ``law="auto"`` needs from an estimator: levels, the blend as its model, a warning."""
 
     conformity_score: Any
     law: Any
@@ -67,12 +67,12 @@ class _MayChooseLaw(WithFolds):
     effort: str
 
     def _law_terms(self, sides: Sides, task: Task) -> dict[str, Any]:
-        """The law, told the levels that matter where it is "auto"; how reference rows are made."""
+        """The law (with the levels that matter, for "auto") and how reference rows are made."""
         if not self._is_auto:
             return {"law": self.law, "reference": self.reference}
         asked = sides.levels(np.array([self.confidence_level]))[:, 0]
         low, high = sorted((1.0 - asked[0], asked[-1]))
-        # Around one level, as of intervals of 50 %, there are two to weigh.
+        # If the two levels (nearly) coincide, use two around them.
         apart = 0.05 if high - low < 0.1 else 0.0
         levels = round(float(low - apart), 12), round(float(high + apart), 12)
         law = AutoLaw(levels=levels, effort=self.effort)
@@ -85,7 +85,7 @@ class _MayChooseLaw(WithFolds):
         return is_used and isinstance(self.law, str) and self.law == "auto"
 
     def _base_estimator(self, seed: int, fit_params: Any = ()) -> Any:
-        """The blend of ``law="auto"``, where it can be the centre; its members take no weights."""
+        """The blend of ``law="auto"`` if it can be the centre; its members take no weights."""
         plain = type(make_score(self.conformity_score)) is ResidualScore
         plain = plain and self.reference in ("cross-fit", "oob") and not fit_params
         if self.estimator is None and self._is_auto and plain:
@@ -109,43 +109,43 @@ class LocalizedConformalRegressor(_MayChooseLaw):
         theta* = cq(1 - alpha; p(V_i, F_i) over calibration rows),
         C(x) = {y : p(V(x, y), F_x) <= theta*}.
 
-    Whatever the parts, a new row is covered with probability at least 1 - alpha.
+    For any choice of parts, a new row is covered with probability at least 1 - alpha.
 
     Parameters
     ----------
     estimator : estimator, default=None
-        Point model, whose `predict` stays as it is; with ``law="auto"`` a member of the blend that
-        shapes the interval. None is that blend itself, and HistGradientBoostingRegressor with other
-        laws. To preprocess, pass a Pipeline here.
-        A fitted model comes as ``FrozenEstimator(model)``, or as any object with only
+        Point model; `predict` returns its predictions unchanged. With ``law="auto"`` it joins the
+        blend that shapes the interval. None is that blend itself, or HistGradientBoostingRegressor
+        with other laws. To preprocess, pass a Pipeline here.
+        Pass a fitted model as ``FrozenEstimator(model)``, or as any object with only
         ``predict``; then every row given to `fit` must be new to it. For
         ``conformity_score="quantile"``, see `localconformal.scores.QuantileScore`.
     conformity_score : str or object, default="residual"
         "residual", "absolute", "quantile", "normalised" or "response". "absolute" has one
-        side, whatever ``sides`` says.
+        side, regardless of ``sides``.
     law : str or object, default="auto"
-        "auto" reads one forest of what a blend of models leaves over, and chooses the unit of the
-        additive correction, on training rows alone (see `localconformal.laws.AutoLaw` and
+        "auto" reads one forest fitted to the residuals of a blend of models, and chooses the unit
+        of the additive correction, on training rows alone (see `localconformal.laws.AutoLaw` and
         ``selection_``). "forest", "learned", "kernel", "neighbors", "uniform", or any object with
         the methods of `localconformal.laws.Law`.
     adjustment : str or object, default="additive"
         "additive" (SLCP), "scaled" (additive in local widths), "multiplicative", "theta",
         "additive-expectation", "multiplicative-expectation", or "plain", which uses no law.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        Reference scores of the law: by 5 fits that each leave out a fold, out of bag of a
-        forest, on a held-out half of the training rows, or in sample (the paper).
+        How the law's reference scores are made: by 5 fits that each leave out a fold, out of bag
+        from a forest, on a held-out half of the training rows, or in sample (as in the paper).
     sides : {"joint", "union", "absolute", "upper", "lower"}, default="joint"
         How the two sides share alpha: see `localconformal.composition.Sides`. "upper" gives
         (-inf, u(x)], "lower" [l(x), inf), with all of alpha on that side.
     upper_share : float, default=0.5
         Share of alpha above the interval for ``sides="union"``.
     effort : {"low", "default", "high"}, default="default"
-        What ``law="auto"`` may cost: folds, models of the blend, trees.
+        Cost of ``law="auto"``: how many folds, models in the blend and trees it may use.
 
     Attributes
     ----------
     selection_ : frame
-        With ``law="auto"``: point models and readings, their held-out losses and weights.
+        With ``law="auto"``: point models and readings, with their held-out losses and weights.
 
     Examples
     --------
@@ -188,8 +188,8 @@ class SLCPRegressor(LocalizedConformalRegressor):
         s_i = max_k (V_k - Q(1 - alpha / 2; F_k)) over calibration rows,  d = cq(1 - alpha; s),
         C(x) = [mu(x) - Q(1 - alpha / 2; F2) - d,  mu(x) + Q(1 - alpha / 2; F1) + d].
 
-    With ``law="auto"`` d may count local widths instead, where that scores better. The exact
-    method of the paper (Han, Tang, Ghosh and Liu, arXiv:2206.13092) is ``SLCPRegressor(est,
+    With ``law="auto"``, d may be in units of local widths instead, if that scores better. The
+    paper's exact method (Han, Tang, Ghosh and Liu, arXiv:2206.13092) is ``SLCPRegressor(est,
     law=KernelLaw("gaussian", bandwidth="median"), reference="train", sides="union")``.
 
     Examples
@@ -207,22 +207,22 @@ class DistSplitRegressor(_MayChooseLaw):
     """Dist-Split: C(x) = {y : t_lo <= F(V(x, y) | x) <= t_hi}.
 
     t_lo and t_hi are conformal quantiles of the ranks F(V_i | x_i) of calibration rows, at
-    alpha / 2 and 1 - alpha / 2: the theta-quantile adjustment, each side by itself (Izbicki,
+    alpha / 2 and 1 - alpha / 2: the theta-quantile adjustment, on each side separately (Izbicki,
     Shimizu and Stern, AISTATS 2020).
 
     Parameters
     ----------
     estimator : estimator, default=None
-        As in `SLCPRegressor`: with ``law="auto"`` None is the blend of the law.
+        As in `SLCPRegressor`: with ``law="auto"``, None is the law's blend.
     conformity_score : str or object, default="residual"
-        What the law is of: "residual", or "response" as in the paper of Izbicki et al.
+        The variable that the law models: "residual", or "response" as in Izbicki et al.
     law : str or object, default="auto"
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
     sides : {"union", "joint", "upper", "lower"}, default="union"
-        "joint" calibrates the more extreme rank (distributional conformal prediction), "upper" and
-        "lower" one side alone, as in `SLCPRegressor`.
+        "joint" calibrates the more extreme rank (distributional conformal prediction); "upper" and
+        "lower" calibrate one side alone, as in `SLCPRegressor`.
     effort : {"low", "default", "high"}, default="default"
-        What ``law="auto"`` may cost: folds, models of the blend, trees.
+        Cost of ``law="auto"``: how many folds, models in the blend and trees it may use.
 
     Examples
     --------

@@ -13,20 +13,20 @@ _METHODS = (
      "fit: models of a blend, a forest of N rows; query: theirs",
      "the default: narrow intervals that follow x", "Han et al. 2022"),
     ("LocalizedConformalRegressor", "Any score, law and adjustment", "marginal",
-     "that of its parts", "to compose a method of one's own", "Han et al. 2022, section 4"),
+     "that of its parts", "to compose your own method", "Han et al. 2022, section 4"),
     ("SplitConformalRegressor", "Split conformal prediction", "marginal",
-     "fit: sorting n scores; query: none", "noise that is the same everywhere; the baseline",
+     "fit: sorting n scores; query: none", "homoscedastic noise; the baseline",
      "Papadopoulos et al. 2002, Lei et al. 2018"),
     ("ConformalizedQuantileRegressor", "Conformalized quantile regression", "marginal",
-     "fit: quantile models; query: theirs", "a good quantile model exists", "Romano et al. 2019"),
+     "fit: quantile models; query: theirs", "you have a good quantile model", "Romano et al. 2019"),
     ("MADSplitRegressor", "Normalised residuals", "marginal",
      "fit: a model of the residuals' size; query: its own",
-     "noise of one shape, whose scale follows x", "Papadopoulos et al. 2008, Lei et al. 2018"),
+     "noise of one shape whose scale depends on x", "Papadopoulos et al. 2008, Lei et al. 2018"),
     ("MondrianConformalRegressor", "Mondrian conformal prediction", "within each cell",
-     "fit: sorting n scores; query: none", "groups that are known and large", "Vovk et al. 2003"),
+     "fit: sorting n scores; query: none", "known, large groups", "Vovk et al. 2003"),
     ("ConditionalConformalRegressor", "Conditional conformal prediction over a class",
      "within each group, and under each shift of the class",
-     "fit: quantile regression of n scores on d functions; query: some d / 2 steps of d^2",
+     "fit: quantile regression of n scores on d functions; query: about d / 2 steps of d^2",
      "groups that overlap; functions of x, shifts", "Gibbs et al. 2025"),
     ("LocartRegressor", "LOCART (and LOFOREST, which is marginal only)", "within each cell",
      "fit: a tree of N scores; query: a walk down it", "a partition that a person can read",
@@ -38,27 +38,28 @@ _METHODS = (
      "fit: a conditional density; query: a grid of cells",
      "responses with several modes: regions of several pieces", "Izbicki et al. 2022"),
     ("CDSplitRegressor", "Conditional density, by cells of similar densities", "within each cell",
-     "as HPD-split, and a clustering of N densities",
+     "as HPD-split, plus a clustering of N densities",
      "several modes, and coverage among similar rows", "Izbicki et al. 2022"),
     ("CHRRegressor", "Conformal histogram regression", "marginal",
-     "as HPD-split, and a nested family for each row", "skewed noise, the shortest single interval",
+     "as HPD-split, plus a nested family per row", "skewed noise, the shortest single interval",
      "Sesia and Romano 2021"),
     ("LCPRegressor", "Localized conformal prediction", "marginal", "fit: n^2 pairs; query: n log n",
-     "few rows, kernels, exactness; intervals may be infinite", "Guan 2023"),
+     "few rows, a kernel, an exact method; intervals may be infinite", "Guan 2023"),
     ("RLCPRegressor", "Randomly localized conformal prediction", "marginal",
      "fit: a kernel matrix of 2,000 rows; query: n log n",
      "coverage near each point, in the kernel's sense; intervals may be infinite",
      "Hore and Barber 2025"),
     ("LVDRegressor", "Locally valid and discriminative", "none exact",
-     "fit: a learned metric; query: n log n", "to compare; wide or infinite where rows are few",
+     "fit: a learned metric; query: n log n",
+     "for comparison; wide or infinite where rows are sparse",
      "Lin et al. 2021"),
     ("WeightedConformalRegressor", "Weighted conformal prediction",
      "marginal, under the shift that the weights describe",
-     "fit: a classifier, if weights are to be learned; query: log n",
-     "new rows come from elsewhere than calibration rows", "Tibshirani et al. 2019"),
+     "fit: a classifier, if weights are learned; query: log n",
+     "new rows follow another distribution of x than calibration rows", "Tibshirani et al. 2019"),
     ("AdaptiveIntervals", "Quantile tracking, ACI, DtACI, rolling sets, around a fitted estimator",
      "long-run, on every stream", "update: microseconds per label beyond the model's own",
-     "labels arrive over time and rows change; time series",
+     "labels arrive over time and the data drift; time series",
      "Gibbs and Candes 2021, 2024, Angelopoulos et al. 2023"),
 )
 # fmt: on
@@ -70,10 +71,10 @@ def methods() -> Any:
     Returns
     -------
     pandas frame, one row per estimator
-        ``estimator`` (its name in this package; `AdaptiveIntervals` wraps one that is fitted),
-        ``method``, ``guarantee`` (at any sample size,
-        under the assumptions of its ``guarantee_``), ``cost`` (beyond the base model's, with n
-        calibration rows and N training rows), ``when`` to use it, ``reference``.
+        ``estimator`` (its name in this package; `AdaptiveIntervals` wraps a fitted estimator),
+        ``method``, ``guarantee`` (at any sample size, under the assumptions in its
+        ``guarantee_``), ``cost`` (beyond that of the base model, with n calibration rows and N
+        training rows), ``when`` to use it, ``reference``.
 
     Examples
     --------

@@ -22,15 +22,15 @@ from localconformal.scores import AbsoluteScore, make_score
 class MondrianConformalRegressor(BaseConformalRegressor):
     """Split conformal prediction within each cell: C(x) = mu(x) +- cq(1 - alpha; cell of x).
 
-    Coverage of at least 1 - alpha holds within every cell, not only on average.
+    Coverage is at least 1 - alpha within every cell, not only on average.
 
     Parameters
     ----------
     groups : str or int or callable, default=None
-        Cell of a row: the name of a column (its position, for arrays), or a callable of X that
+        Cell of a row: a column by name (for arrays, by position), or a callable of X that
         returns one label per row. None: five bins of the prediction, with edges at quantiles of
-        the training rows' predictions; or pass labels as ``groups=`` of `fit`, `conformalize`,
-        `predict_interval` and `diagnose`.
+        the predictions for training rows; or pass labels as ``groups=`` to `fit`,
+        `conformalize`, `predict_interval` and `diagnose`.
     small_cells : {"infinite", "pool"}, default="infinite"
         A cell with too few calibration rows for the level gets infinite bounds, or the
         correction of all rows together; the latter loses the guarantee, even on average.
@@ -70,7 +70,7 @@ class MondrianConformalRegressor(BaseConformalRegressor):
         promise = super()._guarantee()
         if self._is_by_cell:
             return promise
-        lost = "small cells borrow the correction of all rows, which voids the promise there"
+        lost = "small cells use the correction of all rows, which voids the guarantee there"
         return replace(promise, marginal=False, caveats=(lost, *promise.caveats[1:]))
 
 
@@ -78,18 +78,18 @@ class MondrianConformalRegressor(BaseConformalRegressor):
 class LocartRegressor(BaseConformalRegressor):
     """LOCART: C(x) = {y : V(x, y) <= cq(1 - alpha; calibration scores in the leaf of x)}.
 
-    The leaves are those of a regression tree of cross-fit training scores; coverage holds within
-    each. The forest version (LOFOREST) averages over trees, which alone has no guarantee: here it
-    is a local law (`ForestLaw` with large leaves) with an additive correction, as in SLCP, which
-    covers on average. (Cabezas et al., Information Sciences 2025.)
+    The leaves are those of a regression tree fitted to cross-fit training scores; coverage holds
+    within each. The forest version (LOFOREST) averages over trees, which has no guarantee by
+    itself: here it is a local law (`ForestLaw` with large leaves) with an additive correction, as
+    in SLCP, which guarantees coverage on average. (Cabezas et al., Information Sciences 2025.)
 
     Parameters
     ----------
     partition : {"tree", "forest"}, default="tree"
     min_samples_leaf : int, default=100
-        Training rows in a leaf; by default a third as many calibration rows fall into one.
+        Minimum training rows per leaf; by default a leaf gets a third as many calibration rows.
     n_estimators : int, default=100
-        Trees of the forest; a tree is one.
+        Trees of the forest; not used for ``partition="tree"``.
     conformity_score : str or object, default="residual"
         As in `LocalizedConformalRegressor`; the larger of its two sides is calibrated.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"

@@ -50,7 +50,7 @@ class ConformalizedQuantileRegressor(WithFolds):
     Parameters
     ----------
     estimator : estimator or pair or triple of estimators, default=None
-        Quantile models at alpha / 2, 1/2 and 1 - alpha / 2 of ``confidence_level``, or one of
+        Quantile models at alpha / 2, 1/2 and 1 - alpha / 2 of ``confidence_level``, or one model of
         several quantiles, as in `localconformal.scores.QuantileScore`; None is boosting.
     method : {"symmetric", "asymmetric", "m", "r"}, default="symmetric"
 
@@ -85,7 +85,7 @@ class MADSplitRegressor(WithFolds):
     spread_estimator : estimator, default=None
         Model of |y - mu(x)|; None is HistGradientBoostingRegressor.
     beta : float, default=0.01
-        Floor of the spread, relative to the median absolute residual.
+        Lower limit of the spread, relative to the median absolute residual.
 
     Examples
     --------

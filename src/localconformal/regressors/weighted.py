@@ -1,4 +1,4 @@
-"""Calibration rows weighed anew for each x: covariate shift, LCP, RLCP and LVD."""
+"""Calibration rows weighted separately for each x: covariate shift, LCP, RLCP and LVD."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from localconformal.regressors.localized import LocalizedConformalRegressor
 from localconformal.rows import shown
 from localconformal.scores import make_score
 
-#: Training rows that the default kernel of RLCP reaches: a third as many calibration rows.
+#: Training rows that RLCP's default kernel reaches; it reaches a third as many calibration rows.
 _REACHED = 150.0
 
 
@@ -37,22 +37,22 @@ _REACHED = 150.0
 class WeightedConformalRegressor(LocalizedConformalRegressor):
     """Weighted conformal prediction: theta*(x) = wcq(1 - alpha; p_i, w(X_i), w(x)).
 
-    With w(x) the density of new rows over that of calibration rows, up to a factor, new rows
-    are covered with probability at least 1 - alpha although their features are distributed
-    otherwise; y given x must be the same (Tibshirani et al., NeurIPS 2019). The scores p are split
-    conformal's by default, or those of any score, law and adjustment.
+    If w(x) is the density ratio of new rows to calibration rows, up to a factor, new rows are
+    covered with probability at least 1 - alpha even though their features are distributed
+    differently; y given x must be the same (Tibshirani et al., NeurIPS 2019). The scores p are
+    those of split conformal prediction by default, or of any score, law and adjustment.
 
     Parameters
     ----------
     weights : callable or classifier, default=None
         A callable of X that returns w(x) >= 0 for each row; or an unfitted classifier with
         ``predict_proba``, which learns to tell new rows from training rows, and needs new rows as
-        ``target=`` of `fit`. None: boosting where `fit` gets a ``target``, else w = 1. Known
-        weights may also come as ``weights=`` of `fit`, `conformalize`, `predict_interval` and
+        ``target=`` in `fit`. None: boosting if `fit` gets a ``target``, else w = 1. Known weights
+        can also be passed as ``weights=`` to `fit`, `conformalize`, `predict_interval` and
         `diagnose`.
     clip : float, default=0.01
-        A classifier's probabilities p, of a new row where training rows are as many, stay within
-        [clip, 1 - clip]; w = p / (1 - p).
+        A classifier's probabilities p of being a new row, at equal numbers of new and training
+        rows, are clipped to [clip, 1 - clip]; w = p / (1 - p).
     adjustment : str or object, default="plain"
         As in `LocalizedConformalRegressor`; "plain" uses no law.
 
@@ -87,8 +87,8 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         X : array or frame of shape (n, d)
         y : array of shape (n,)
         target : array or frame of shape (m, d), default=None
-            New rows, without responses, from which a classifier learns the weights. It may know
-            them by heart: intervals at these very rows may come out wider than at others.
+            New rows, without responses, from which a classifier learns the weights. It may overfit
+            to them: intervals at exactly these rows may be wider than at others.
         **fit_params
             ``weights`` (n,), known w at each row, which every later call then needs too; others are
             passed to the base estimator's ``fit``.
@@ -102,7 +102,7 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         return self
 
     def _check_ways(self, target: Any, weights: Any) -> None:
-        """Weights come in one way only."""
+        """Accept weights in one way only."""
         learns = hasattr(self.weights, "predict_proba")
         known = self.weights is not None and not learns
         given = {
@@ -112,10 +112,10 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         }
         ways = [way for way, present in given.items() if present]
         if len(ways) > 1:
-            raise ValueError(f"got {' and '.join(ways)}; pass one of them: each says what w is.")
+            raise ValueError(f"got {' and '.join(ways)}; pass only one, since each defines w.")
         if learns and target is None:
             raise ValueError(
-                f"weights={shown(self.weights)} learns from new rows; pass them as target= of fit."
+                f"weights={shown(self.weights)} learns from new rows; pass them as target= in fit."
             )
 
     def _method(self, task: Task) -> Method:
@@ -125,7 +125,7 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
                 try:
                     target = self._rows(self._target).X
                 except ValueError as error:
-                    raise ValueError(f"target, the new rows, cannot be used: {error}") from error
+                    raise ValueError(f"target= (the new rows) cannot be used: {error}") from error
                 given = self.weights, task.rows.X, target, self.clip, task.seed
                 weigh = DensityRatio.fit(*given)
         return replace(super()._method(task), correction=Ratio(weigh))
@@ -135,16 +135,16 @@ class WeightedConformalRegressor(LocalizedConformalRegressor):
         if not self._beside_given and getattr(weigh, "function", True) is None:
             return promise
         shifted = (
-            "new rows may be distributed otherwise than calibration rows, but given x their "
-            "responses are alike, and the weights are the ratio of the two densities of x, up to "
-            "a factor"
+            "new rows may be distributed differently from calibration rows, but y given x has the "
+            "same distribution, and the weights are the ratio of the two densities of x, up to a "
+            "factor"
         )
         unseen = "calibration rows are independent draws that no model in use has seen"
-        # Instead of the first one, that rows are exchangeable.
+        # They replace the first assumption, that rows are exchangeable.
         promise = replace(promise, assumptions=(shifted, unseen, *promise.assumptions[1:]))
         if not isinstance(weigh, DensityRatio):
             return promise
-        learned = "the weights are estimated: coverage is short by their error, which is unknown"
+        learned = "the weights are estimated: their error, which is unknown, can reduce coverage"
         return replace(promise, finite_sample=False, caveats=(*promise.caveats, learned))
 
 
@@ -160,7 +160,7 @@ class _KernelRegressor(BaseConformalRegressor):
     conformity_score : str or object, default="residual"
         As in `LocalizedConformalRegressor`; the larger of its two sides counts.
     reference : {"cross-fit", "oob", "holdout", "train"}, default="cross-fit"
-        How training rows are scored, where the law or its bandwidth is learned from scores.
+        How training rows are scored, if the law or its bandwidth is learned from scores.
     """
 
     conformity_score: Any = "residual"
@@ -168,9 +168,9 @@ class _KernelRegressor(BaseConformalRegressor):
     reference: str = "cross-fit"
 
     def _around(self, kind: type[Kernel], default: KernelLaw, scoreless: bool = True) -> Method:
-        """Calibration rows weighed by the kernel of the law.
+        """Calibration rows weighted by the kernel of the law.
 
-        Models that make scores would be for nothing where the default law learns nothing of them.
+        If the default law learns nothing from scores, no models are fitted to make them.
         """
         law = default if self.law is None else make_law(self.law)
         if type(law).localizer is Law.localizer:
@@ -191,13 +191,13 @@ class _KernelRegressor(BaseConformalRegressor):
 class LCPRegressor(_KernelRegressor):
     """Localized conformal prediction: C(x) = mu(x) +- T(x), T(x) the largest score accepted at x.
 
-    Every row has a law of its own, the scores of calibration rows and the new one weighted by
-    H(row, .), and a local rank, the mass of that law strictly below its own score. A score v at x
-    is accepted while fewer than (1 - alpha)(n + 1) calibration rows have a smaller local rank
+    Every row has its own law, the scores of calibration rows and the new row weighted by
+    H(row, .), and a local rank, the mass of that law strictly below the row's score. A score v at
+    x is accepted if fewer than (1 - alpha)(n + 1) calibration rows have a smaller local rank
     than v has at x (Guan, Biometrika 2023). T(x) is found exactly, in O(n log n).
 
-    Where few calibration rows have weight the interval is infinite, and a warning says how often.
-    Those of `SLCPRegressor`, which localizes by training rows, never are.
+    Where few calibration rows have weight, the interval is infinite, and a warning says how often.
+    Intervals of `SLCPRegressor`, which localizes by training rows, never are for this reason.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class LCPRegressor(_KernelRegressor):
     Attributes
     ----------
     localizer_ : Localizer
-        H; its ``bandwidth`` is the one chosen, where H is a kernel.
+        H; if it is a kernel, ``bandwidth`` is the one chosen.
 
     Examples
     --------
@@ -231,21 +231,21 @@ class LCPRegressor(_KernelRegressor):
 class RLCPRegressor(_KernelRegressor):
     """Randomly-localized conformal prediction (Hore and Barber, arXiv:2310.07850).
 
-    Around the embedded row f(x) a centre is drawn from the kernel's own density, such as
-    N(f(x), h^2 I), and the calibration rows are weighed by how near they are to it:
+    A centre is drawn around the embedded row f(x) from the kernel's own density, such as
+    N(f(x), h^2 I), and calibration rows are weighted by how near they are to it:
 
         x~ = f(x) + h e,  w_i = K(|f(X_i) - x~| / h),  w_inf = K(|f(x) - x~| / h),
         C(x) = {y : V(x, y) <= wcq(1 - alpha; V_i, w_i, w_inf)},  V the larger side of the score.
 
     The noise e is a function of the row and of a seed drawn once, at fit: repeated predictions
-    agree, alone or in a batch, at all levels. An infinite h gives split conformal prediction.
+    agree, one by one or in batches, at all levels. An infinite h gives split conformal prediction.
 
     Parameters
     ----------
     law : KernelLaw or "kernel", default=None
         Its kernel, embedding and bandwidth are used. None: ``KernelLaw(bandwidth=
         EffectiveSize(150))``, which reaches about 150 training rows and so 50 calibration rows
-        by default. With fewer training rows h is infinite, and `guarantee_` says so.
+        by default. With fewer training rows, h is infinite, and `guarantee_` says so.
 
     Examples
     --------
@@ -260,8 +260,8 @@ class RLCPRegressor(_KernelRegressor):
         law = None if self.law is None else make_law(self.law)
         if law is not None and not (isinstance(law, KernelLaw) and law.kernel in DRAWS):
             raise ValueError(
-                f"got law={shown(law)}; expected a KernelLaw, with a kernel from which one can "
-                f"draw: {', '.join(map(repr, DRAWS))}."
+                f"got law={shown(law)}; expected a KernelLaw with a kernel that can be sampled: "
+                f"{', '.join(map(repr, DRAWS))}."
             )
         return self._around(Drawn, KernelLaw(bandwidth=EffectiveSize(_REACHED)))
 
@@ -271,10 +271,10 @@ class RLCPRegressor(_KernelRegressor):
             return (*super()._caveats(), flat)
         return (
             *super()._caveats(),
-            "intervals are randomised, once for each row, by a seed stored at fit; the promise is "
-            "an average over such seeds too",
-            "coverage also holds given the drawn centre, that is, on average over new rows that "
-            "are weighed by the kernel around it",
+            "intervals are randomised, once per row, by a seed stored at fit; the guarantee is "
+            "also an average over such seeds",
+            "coverage also holds given the drawn centre, that is, on average over new rows "
+            "weighted by the kernel around it",
         )
 
 
@@ -284,16 +284,16 @@ class LVDRegressor(_KernelRegressor):
         C(x) = {y : V(x, y) <= wcq(1 - alpha; V_i, K(X_i, x), 1)},  V the larger side of the score,
 
     with mass K(x, x) = 1 at +inf and a learned kernel (Lin, Trivedi and Sun, NeurIPS 2021). No
-    coverage is guaranteed at a new row, since the weights are centred at the very row that they are
-    to cover; it usually is too high. Intervals are infinite wherever 1 / (1 + sum_i K(X_i, x)) >
-    alpha. `RLCPRegressor` is the same with a random centre, which makes it exact.
+    coverage is guaranteed at a new row, since the weights are centred at that very row; coverage is
+    usually too high. Intervals are infinite wherever 1 / (1 + sum_i K(X_i, x)) > alpha.
+    `RLCPRegressor` is the same with a random centre, which makes it exact.
 
     Parameters
     ----------
     conformity_score : str or object, default="residual"
         As in `SLCPRegressor`; "normalised" is the second version in the paper.
     law : str or object, default=None
-        A law whose kernel weighs calibration rows: kernel, forest or uniform. None:
+        A law whose kernel weights calibration rows: kernel, forest or uniform. None:
         ``KernelLaw(bandwidth=1.0, embedding=LearnedMetric())``.
 
     Examples
@@ -311,10 +311,10 @@ class LVDRegressor(_KernelRegressor):
         promise = super()._guarantee()
         caveats = (
             "the level would be exact for new rows drawn from the kernel around a centre fixed in "
-            "advance; with the centre at the new row it is not, and coverage usually is too high",
+            "advance; with the centre at the new row it is not, and coverage is usually too high",
             "intervals are infinite where 1 / (1 + the sum of the kernel over calibration rows) "
             "exceeds 1 - confidence_level",
-            # The first one speaks of an average that is promised.
+            # The first one is about an average that is promised.
             *promise.caveats[1:],
         )
         return replace(promise, marginal=False, finite_sample=False, caveats=caveats)
