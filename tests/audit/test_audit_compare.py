@@ -124,7 +124,7 @@ def test_several_splits_are_averaged_and_one_stays_as_it_is(splits):
         expected = resampled_mean(apart, SHARE)
         assert (row.difference, row.error, row.lower, row.upper, row.n) == (*expected, 600)
     assert found.best == found.ranked[0].name == "one"
-    assert "means of 3 random splits" in str(found)
+    assert "means over 3 random splits" in str(found)
     assert "of 3 splits (n = 200 each)" in found.heading()
 
 
