@@ -127,7 +127,7 @@ def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
 def _draw(X: Any, y: Any, bands: dict[str, Any], path: Path) -> None:
     from localconformal.plots import plot_comparison
 
-    title = f"The same {_LEVEL} promise, kept in three ways"
+    title = f"The same {_LEVEL} promise, three ways to keep it"
     shown = {name: band for name, band in bands.items() if name != ORACLE}
     options: dict[str, Any] = {"oracle": bands[ORACLE], "title": title}
     axes, _ = plot_comparison(X, y, shown, EDGES, confidence_level=_CONFIDENCE_LEVEL, **options)
