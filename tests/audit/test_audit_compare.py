@@ -85,7 +85,7 @@ MODELS = {level: SplitConformalRegressor(confidence_level=level) for level in (0
     [
         (lambda split: compare([INTERVALS], X, Y), "got a list; expected a dict of name"),
         (lambda split: compare({}, X, Y), "at least one method"),
-        (lambda split: compare({"a": INTERVALS[:5]}, X, Y), "as many rows as intervals"),
+        (lambda split: compare({"a": INTERVALS[:5]}, X, Y), "one value per interval"),
         (lambda split: compare(MODELS, X, Y), "expected one"),
         (lambda split: split.paired("b"), "expected one of one, other"),
         (lambda split: Comparison.over([], SHARE), "the same methods in each"),
