@@ -160,7 +160,8 @@ def summarise(
 def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
     n, off_by = summary.n, 50 * (summary.upper - summary.lower)
     said = {
-        f"With so few rows ({n}), coverage is only known to ± {off_by:.0f} points.": n < _FEW_ROWS,
+        f"With so few rows ({n}), coverage is known only to about ± {off_by:.0f} points.": n
+        < _FEW_ROWS,
         f"HSIC was measured on {hsic_n:,} rows drawn at random.": hsic_n < n,
         f"The worst slab was found on {MAX_FIND_ROWS:,} rows and reported on the others.": n
         > 4 * MAX_FIND_ROWS,
@@ -533,8 +534,9 @@ def part_verdict(audit: Audit, part: str) -> str:
     n_under, chance = sum(gap < 0 for gap in gaps), "by more than chance (5 %, Holm)"
     if not gaps:
         return f"none of {len(tested):,} is off the target {chance}"
-    sides = f"{n_under:,} below the target and {len(gaps) - n_under:,} above it"
-    text, told = f"of {len(tested):,}, {sides} {chance}", sum(map(audit._is_told, tested))
+    below = f"{n_under:,} of {len(tested):,} below the target"
+    text = f"{below} and {len(gaps) - n_under:,} above it {chance}"
+    told = sum(map(audit._is_told, tested))
     if told == len(gaps):
         return text
     verb = "differs" if told <= 1 else "differ"

@@ -30,7 +30,7 @@ def run(
     features: console.Features = None,
     groups: Annotated[
         console.Columns,
-        console.option(help="Columns of groups to audit; with several, cover each group."),
+        console.option(help="Columns of groups to audit; with several, each is covered."),
     ] = None,
     identifier: Annotated[
         str | None, console.option("--id", help="Column that identifies rows.")
@@ -41,12 +41,14 @@ def run(
     ] = [0.9],  # noqa: B006
     method: Annotated[
         str | None,
-        typer.Option(help=f"{console.METHOD_NAMES}.", show_default="slcp; conditional for groups"),
+        typer.Option(
+            help=f"{console.METHOD_NAMES}.", show_default="slcp; conditional for several groups"
+        ),
     ] = None,
     law: Annotated[
         str | None, console.option(help="auto, forest, kernel, ... Default: the method's.")
     ] = None,
-    new: Annotated[Path | None, console.option(help="A table of new rows to predict too.")] = None,
+    new: Annotated[Path | None, console.option(help="A table of new rows to predict.")] = None,
     support: console.Support = None,
     integer: console.Integer = False,
     sides: Annotated[str | None, console.option(help="upper or lower: that bound only.")] = None,

@@ -178,8 +178,8 @@ def _row_charts(y: Array, bounds: Array, y_pred: Any, seed: int) -> dict[str, An
     charts["errors"] = _chart(
         "scatter",
         "Are intervals longer where errors are larger?",
-        "Each row by the length of its interval and the distance of y from its centre. Rows above "
-        "the line, where the error is half the length, are missed.",
+        "Each dot is a row: the length of its interval, and the distance of y from its centre. "
+        "Rows above the line, where the error is half the length, are missed.",
         {**columns, "covered": covered[rows]},
         note=f"{_say_drawn(len(rows), len(y), seed)}{beyond}{left_out}",
         ends=list(ends.values()),

@@ -195,7 +195,7 @@ class Task:
     def notes(self, days: Iterable[str], y: Array) -> Iterator[str]:
         """What is assumed for lack of further options; ``days`` are columns of times."""
         found = {
-            ("at least 0", "support=(0, None)", "--support 0,"): self.support is None
+            ("at least 0", "support=(0, None)", "--support '0,'"): self.support is None
             and not (y < 0.0).any(),
             ("a whole number", "integer=True", "--integer"): not (self.integer or (y % 1.0).any()),
         }
