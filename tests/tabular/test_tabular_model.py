@@ -113,7 +113,7 @@ def test_what_is_no_row_of_the_model_is_one_sentence(model):
     others = ([], "row", 3, None, [1, 2], np.zeros((2, 5)), [{"size": 1}, 2])
     for given, words in [
         (lacking, "The row has no column 'region'"),
-        ({}, "The row has no column .*; it has no column at all"),
+        ({}, "The row has no column .*; it has no columns"),
         ([rows[0], lacking], "Row 1 has no column 'region'"),
         (pd.DataFrame([lacking]), "The table has no column 'region'"),
         ({**rows[0], "size": [1, 2]}, "lists of the same length"),
