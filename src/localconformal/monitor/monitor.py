@@ -251,7 +251,7 @@ class CoverageMonitor:
         return monitor
 
 
-# ---- what is asked of a model ------------------------------------------------------------------
+# ---- what a model must provide ------------------------------------------------------------------
 # The score of a row is the adjusted one, p(V, F) at the model's level: a function of training rows
 # and that row alone, as the guarantee requires, computed in the same way as for calibration.
 
