@@ -1,7 +1,7 @@
 """The page of measurements, from the committed records: ``python -m benchmarks.measurements``.
 
 Every number on it is read from a file in ``results/``; a test writes it again and compares. The
-quality benchmark, the referee's tables and the paper have pages of their own.
+quality benchmark, the referee's tables and the paper have their own pages.
 """
 
 import json
@@ -27,21 +27,21 @@ def whole_fits(speed):
             "fit, s": f"{one['fit_seconds']:.1f}",
             "predict, s": f"{one['predict_seconds']:.2g}",
             "one row, ms": f"{one['one_row_milliseconds']:.1f}",
-            "memory at the peak, GB": f"{one['gigabytes_at_peak']:.2f}",
+            "peak memory, GB": f"{one['gigabytes_at_peak']:.2f}",
             "pickle, MB": f"{one['pickle_megabytes']:.1f}",
         }
         for name, sizes in speed["auto"].items()
         for one in sizes
     ]
-    about = "Fit on n rows of ten features, predict n others; two threads of a busy machine."
+    about = "Fit on n rows with ten features, predict n others; two threads on a busy machine."
     return about, markdown_table(rows), "`python -m benchmarks.speed auto`"
 
 
 def capacities(speed):
     about = (
         "Split conformal, the kernel law and the forest law around gradient boosting, and the "
-        "default. Figures in italics are extrapolated, as the page on run time and sample sizes "
-        "explains; the others are measured."
+        "default. Figures in italics are extrapolated, as explained on the page on run time and "
+        "sample sizes; the others are measured."
     )
     commands = "`python -m benchmarks.capacity`, `python -m benchmarks.speed auto dask`"
     return about, capacity.page(capacity.read()[0], speed), commands
@@ -61,7 +61,7 @@ def peers(speed):
 
 
 def total(sizes, n):
-    """Seconds at this size, a dash where it was not reached."""
+    """Seconds at this size, a dash if it was not reached."""
     known = [one["total_seconds"] for one in sizes if one["n"] == n]
     return f"{known[0]:.2g}" if known else "–"
 
@@ -76,9 +76,9 @@ def engines(speed):
         for name, one in speed["engines"].items()
     ]
     about = (
-        "Seconds for n local quantiles from n reference rows of ten features, two threads. Where "
+        "Seconds for n local quantiles from n reference rows with ten features, two threads. If "
         "that takes long, fewer queries were timed and the result was scaled up.\n\n"
-        "![Seconds by size, of engines and of whole intervals](speed.png)"
+        "![Seconds by size, for engines and whole intervals](speed.png)"
     )
     text = markdown_table(rows) + "\n" + "".join(f"- {fact}\n" for fact in engine_facts(speed))
     return about, text, "`python -m benchmarks.speed`"
@@ -96,12 +96,12 @@ def engine_facts(speed):
     per_pair, over = exact["nanoseconds_per_pair"], exact["exact_over"]["bare_exp_in_cache"]
     return [
         f"Exact engine, {exact['n']:,} references: {per_pair['exact']:.2f} ns per pair of rows, "
-        f"{over:.2f} times a bare float32 exponential within the cache; the naive way takes "
+        f"{over:.2f} times a bare float32 exponential in cache; the naive way takes "
         f"{exact['naive_over_exact']:.0f} times as long.",
         f"Sketch, {sketch['n']:,} references and as many queries: "
         f"fit {sketch['fit_seconds']:.1f} s, query {sketch['query_seconds']:.1f} s, "
-        f"together {sketch['ratio']['two_threads']:.2f} of what boosting with 100 trees takes "
-        "to predict these rows. Memory at the peak "
+        f"together {sketch['ratio']['two_threads']:.2f} times the time that boosting with 100 "
+        "trees takes to predict these rows. Peak memory "
         f"{speed['memory']['gigabytes_at_peak']:.2f} GB, of which "
         f"{speed['memory']['gigabytes_with_data']:.2f} are data.",
         f"Rank error against the exact law at {errors['n']:,} references, mean and 99th "
@@ -127,7 +127,7 @@ def memory(_):
     growth = "; ".join(
         f"{one['law']} {one['megabytes_of_growth_since']} MB" for one in found["cycles"]
     )
-    about = "Peak of `predict_interval`, answer included and X not, for rows of five numbers."
+    about = "Peak of `predict_interval`, with the result but without X, for rows of five numbers."
     text = markdown_table([row for row in rows.values() if len(row) > 2])
     text += f"\nGrowth of the process from the 100th to the 1,000th fit: {growth}.\n"
     return about, text, f"`{found['command']}`"
@@ -154,7 +154,7 @@ def tables(speed):
             "rows": f"{int(n):,}",
             "CSV file, GB": f"{one['gigabytes_of_csv']:.2f}",
             "seconds": f"{one['seconds']:.0f}",
-            "memory at the peak, GB": f"{one['gigabytes_at_peak']:.2f}",
+            "peak memory, GB": f"{one['gigabytes_at_peak']:.2f}",
         }
         for n, one in speed["predict_csv"].items()
     ]
@@ -198,7 +198,7 @@ def stress(_):
         "calibration and test rows (80, 60 and 40; 25 and 25 of the first two with 1,000 "
         f"features). {found['cells']} cells and {found['fits']:,} fits: {verdicts}. A cell fails "
         "if its mean is below 90 % by more than chance explains in all cells together, or if any "
-        f"answer is NaN, upside down or an error. The lowest mean, {100 * lowest['coverage']:.1f} "
+        f"result is NaN, crossed or an error. The lowest mean, {100 * lowest['coverage']:.1f} "
         f"%, is {below:.1f} standard errors below the level."
     )
     return about, (RESULTS / "stress.md").read_text("utf-8"), f"`{found['command']}`"
@@ -242,7 +242,7 @@ def versions(_):
 SECTIONS = {
     "Whole fits": whole_fits,
     "Capacity": capacities,
-    "Calibrating and predicting, beside peers": peers,
+    "Calibrating and predicting, compared with peers": peers,
     "Local quantiles": engines,
     "Memory of predictions": memory,
     "Networks": networks,
@@ -259,10 +259,10 @@ def page():
     speed = record("speed")
     machine = speed["machine"]["auto"]
     parts = [
-        "Written by `python -m benchmarks.measurements` from the records beside this file, each of "
-        f"which names its date, versions and load. Machine: {machine['cores']} cores of an "
-        f"{machine['cpu']}, shared with other work, so that seconds are a guide and ratios within "
-        "one table are better.\n"
+        "Written by `python -m benchmarks.measurements` from the records next to this file, each "
+        f"of which states its date, versions and load. Machine: {machine['cores']} cores of an "
+        f"{machine['cpu']}, shared with other work, so seconds are only a guide; ratios within one "
+        "table are more reliable.\n"
     ]
     for title, section in SECTIONS.items():
         about, text, command = section(speed)

@@ -47,7 +47,7 @@ intervals = mapie.predict_interval(X_new.to_numpy())[1][:, :, 0]
 # %%
 # The audit
 # ---------
-# Rules are found on one half of the rows; coverage, bands and p-values are those of the other.
+# Rules are found on one half of the rows; coverage, bands and p-values come from the other.
 
 found = audit(X_new, y_new, intervals, groups="rain", confidence_level=0.9)
 print(found)

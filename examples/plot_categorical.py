@@ -56,7 +56,7 @@ for ax, (name, model) in zip(axes, {"split conformal": split, "SLCP": local}.ite
     ax.set_title(name)
 
 # %%
-# Missing temperatures have a bin of their own in this plot.
+# Missing temperatures have their own bin in this plot.
 
 _, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 _ = plot_feature_coverage(X_new["celsius"], y_new, local.predict_interval(X_new), 0.9, ax=ax)

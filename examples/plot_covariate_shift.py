@@ -3,7 +3,7 @@ New rows from elsewhere
 =======================
 
 Calibration rows from one population, new rows from another: coverage is no longer promised.
-Where only the distribution of x has changed, and not that of y given x,
+If only the distribution of x has changed, and not that of y given x,
 `WeightedConformalRegressor` restores it.
 """
 

@@ -10,8 +10,8 @@ a model that was fitted without its fold.
 # %%
 # One table, many ways to set rows aside
 # --------------------------------------
-# The same 120 rows, twelve seeds. A split gives other intervals for every seed, since other rows
-# calibrate; across ten folds they hardly depend on it.
+# The same 120 rows, twelve seeds. With a split, intervals change with the seed, because different
+# rows calibrate; across ten folds they hardly depend on it.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -54,15 +54,15 @@ for cv, title in titles.items():
 # %%
 # What is promised
 # ----------------
-# Less than by a split in the worst case, and about the same in practice.
+# Less than with a split in the worst case, and about the same in practice.
 
 print(fitted[0].guarantee_)
 
 # %%
 # Without refitting anything
 # --------------------------
-# A forest has a model for each row already: the trees that were not grown on it. ``cv="oob"`` costs
-# one fit, for methods without a law.
+# A forest already has a model for each row: the trees that were not grown on it. ``cv="oob"``
+# needs only one fit, for methods without a law.
 
 forest = RandomForestRegressor(200, min_samples_leaf=5, random_state=0)
 print(SplitConformalRegressor(forest, cv="oob").fit(X, y).predict_interval(grid[:2]).round(2))

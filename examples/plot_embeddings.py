@@ -1,6 +1,6 @@
 """
-Near, as a network sees it
-==========================
+Distances in a network's hidden layer
+=====================================
 
 A kernel law weights reference rows by their distance to x. With many raw features, distance says
 little. In the last hidden layer of a network, two rows are near if the network treats them alike;

@@ -71,8 +71,8 @@ print("CQR   :", np.abs(cqr.predict_interval(X_new) - mapie_cqr_bounds[:, :, 0])
 # %%
 # With a local law
 # ----------------
-# The same rows and model with a local law. `compare` takes models of this library and anyone's
-# bounds; differences are paired, row by row.
+# The same rows and model with a local law. `compare` takes models of this library and bounds of any
+# origin; differences are paired, row by row.
 
 local = SLCPRegressor(base, law="forest", calibration_size=None, random_state=0)
 local.fit(X_train, y_train).conformalize(X_cal, y_cal)
@@ -108,8 +108,7 @@ _ = plot_methods(y_new, methods, 0.9, baseline="MAPIE split", ax=axes)
 #      - ``MondrianConformalRegressor(groups=...)``
 #    * - ``CrossConformalRegressor``, ``JackknifeAfterBootstrapRegressor``
 #      -
-#      - none: ``reference="cross-fit"`` gives the local law out-of-fold residuals, and calibration
-#        rows are still set aside
+#      - ``SplitConformalRegressor`` and others with ``cv=10``, ``cv="oob"``
 #    * - ``TimeSeriesRegressor``, ``adapt_conformal_inference``
 #      -
 #      - ``AdaptiveIntervals(model, "aci")``, ``update``; EnbPI has no counterpart

@@ -67,7 +67,7 @@ for column, (name, model) in enumerate(models.items()):
 print(models["conditional on both"].guarantee_)
 
 # %%
-# Instead of groups, or beside them, ``features`` may be any function of X, such as a spline of the
+# Instead of groups, or in addition, ``features`` may be any function of X, such as a spline of the
 # age: then coverage holds on average over every population whose ages are weighted by a
 # non-negative combination of these functions.
 

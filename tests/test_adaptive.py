@@ -249,7 +249,7 @@ def test_each_expert_of_dtaci_keeps_the_bound_of_aci():
         alphas = alphas + gammas * (ALPHA - (alphas >= b))
     assert (np.abs(missed / n - ALPHA) <= (0.9 + gammas) / (gammas * n)).all()
     assert math.isnan(adaptive.guarantee_.bound)
-    assert "each step keeps that of ACI" in str(adaptive.guarantee_)
+    assert "each step keeps the bound of ACI" in str(adaptive.guarantee_)
 
 
 @pytest.mark.ci
@@ -475,7 +475,7 @@ def test_a_refitted_model_is_followed_and_the_promise_goes_on():
     found = adaptive.guarantee_
     assert found.n == 200
     assert abs(found.n_missed / 200 - ALPHA) <= found.bound
-    with pytest.raises(ValueError, match="shares alpha otherwise"):
+    with pytest.raises(ValueError, match="divides alpha differently"):
         adaptive.follow(two_sides())
 
 
@@ -561,7 +561,7 @@ def test_labels_find_rows_of_their_group():
 def test_a_model_that_is_refused_is_not_followed():
     adaptive, other = lc.AdaptiveIntervals(split_model()), two_sides()
     before = adaptive.predict_interval(np.zeros((1, 2)), remember=False)
-    with pytest.raises(ValueError, match="start anew"):
+    with pytest.raises(ValueError, match="make new AdaptiveIntervals"):
         adaptive.follow(other)
     np.testing.assert_array_equal(
         adaptive.predict_interval(np.zeros((1, 2)), remember=False), before

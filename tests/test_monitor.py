@@ -238,7 +238,7 @@ def test_a_shift_is_found_and_conformalize_helps():
     assert "conformalize with recent rows" in str(first)
     assert str(first) in monitor.summary()
     model.conformalize(*linear_rows(800, 9, noise=TO_80_PERCENT))
-    with pytest.raises(ValueError, match=r"call reset\(\) first"):
+    with pytest.raises(ValueError, match=r"call reset\(\) to begin"):
         monitor.update(*linear_rows(5, 10))
     monitor.reset().update(*linear_rows(500, 11, noise=TO_80_PERCENT))
     assert monitor.alarm_ is None
@@ -365,7 +365,7 @@ class Constant(LinearRegression):
 def test_the_state_of_another_model_is_refused(tmp_path):
     path = watching().save(tmp_path / "monitor.json")
     for other in (split_model(seed=5), split_model().set_params(confidence_level=0.8)):
-        with pytest.raises(ValueError, match="another calibration or level; pass the model"):
+        with pytest.raises(ValueError, match="another calibration or level of it; pass the model"):
             lc.CoverageMonitor.load(path, other)
     loaded = load_model(save_model(split_model(), tmp_path / "model.skops"))
     for same in (split_model(), loaded):
@@ -405,7 +405,7 @@ def test_a_file_that_is_broken_or_of_another_format_is_one_sentence(tmp_path, mo
     with monkeypatch.context() as patched:
         patched.setattr("localconformal.monitor.monitor._FORMAT", 99)
         monitor.save(path)
-    with pytest.raises(ValueError, match="has format 99"):
+    with pytest.raises(ValueError, match="has the format 99"):
         lc.CoverageMonitor.load(path, model)
 
 
@@ -450,7 +450,7 @@ def test_models_that_cannot_be_watched_and_chances_outside_0_1_are_refused():
     with pytest.raises(ValueError, match="without weights"):
         lc.CoverageMonitor(weighted)
     for value in (0.0, 1.0, -1, np.nan, "1", None):
-        with pytest.raises(ValueError, match="false_alarm is "):
+        with pytest.raises(ValueError, match="got false_alarm="):
             lc.CoverageMonitor(split_model(), false_alarm=value)
 
 

@@ -145,7 +145,7 @@ def test_groups_and_levels_are_those_of_the_metrics_and_of_many_groups_the_large
         assert row.gap == share - row.confidence_level
         lengths = metrics.mean_length(Y, one), metrics.median_length(Y, one)
         assert (row.mean_length, row.median_length) == pytest.approx(lengths)
-    with pytest.raises(ValueError, match="as many levels"):
+    with pytest.raises(ValueError, match="as the intervals have"):
         plots.plot_calibration(Y, several, 0.9)
     groups = np.array(["b", "a", "c"])[np.arange(N) % 3]
     _, frame = plots.plot_group_coverage(Y, 0 * INTERVALS, groups, 0.8)
@@ -209,7 +209,7 @@ def test_bands_have_all_rows_and_regions_average_to_their_coverage():
         part = frame[frame["method"] == name]
         assert (len(part), part["covered"].mean()) == (300, metrics.coverage(y, intervals))
     ax, frame = plots.plot_bands([0.0, np.nan, 1.0], np.zeros(3), {"a": [[0, 1]] * 3})
-    assert (len(frame), "the feature being missing: 1 row." in caption_of(ax)) == (2, True)
+    assert (len(frame), "because the feature is missing: 1 row." in caption_of(ax)) == (2, True)
     _, frame = plots.plot_bands([np.nan] * 3, np.zeros(3), {"a": [[0, 1]] * 3})
     assert frame["x"].tolist() == ["missing"] * 3
     axes, frame = plots.plot_comparison(X, y, bands, EDGES, oracle=oracle)
@@ -303,7 +303,7 @@ def test_one_side_is_drawn_to_the_edge_and_no_row_is_called_infinite(end):
         assert "one bound; they are infinite at the other end" in caption_of(ax)
         assert "intervals are infinite" not in caption_of(ax)
     axes, _ = plots.plot_comparison(X_, Y, {"a": one}, [0.2, 0.6, 1.0])
-    assert any("one side" in text.get_text() for text in axes[0, 0].findobj(Text))
+    assert any("one-sided" in text.get_text() for text in axes[0, 0].findobj(Text))
 
 
 def explained(rows=4):
@@ -329,8 +329,8 @@ def test_bars_lead_from_the_base_to_the_width():
 def test_widths_that_cannot_be_drawn_are_refused():
     infinite = explained(1).assign(**{"$f0$": np.nan, "width": np.inf})
     for frame, row, said in (
-        (infinite, 0, "infinite widths alone"),
-        (infinite, None, "infinite widths alone"),
+        (infinite, 0, "only infinite widths"),
+        (infinite, None, "only infinite widths"),
         (explained(), 4, "from 0 to 3"),
         (explained()[["width", "base"]], 0, "explain_width"),
         ([[1.0]], 0, "explain_width"),

@@ -1,12 +1,12 @@
-"""A model file as a service: points, intervals and their explanation, and a watch on coverage.
+"""A model file as a service: predictions, intervals, explanations, and coverage monitoring.
 
     export MODEL=homes/model.skops LABELS=labels.jsonl
     uvicorn --app-dir examples/serving --factory app:make_app
 
-POST /predict answers rows; POST /labels takes rows whose value is known by now, and answers when
-they are on the disk; GET /health tells the state as JSON, and GET / as a page. Requests are checked
+POST /predict predicts rows; POST /labels takes rows whose value is now known, and responds when
+they are on disk; GET /health returns the state as JSON, and GET / as a page. Requests are checked
 against the columns of the model, which GET /openapi.json describes. For Linux and macOS, where
-workers share the file of labels by `flock`.
+workers share the file of labels with `flock`.
 """
 
 import fcntl
@@ -34,10 +34,10 @@ MOST_ROWS = 10_000
 class Labels:
     """Rows whose value became known, in a file that is the whole state.
 
-    The first line names the model, and each later one is a request: {"id", "rows", "y"}. Whoever
-    reads or writes holds the lock of the file, and first takes in what others have added. So all
-    workers tell the same, one that starts again knows what was acknowledged before, and a request
-    that is sent again, for want of an answer, counts once.
+    The first line names the model, and each later one is a request: {"id", "rows", "y"}. Reading
+    and writing need the lock of the file, and first process what others have added. So all workers
+    report the same state, a restarted one knows what was acknowledged before, and a request that is
+    sent again because no response came counts once.
     """
 
     def __init__(self, path, model, digest):
@@ -47,31 +47,31 @@ class Labels:
         self.state()
 
     def state(self):
-        """What the monitor says of all rows so far."""
+        """The monitor's report on all rows so far."""
         with self._turn():
             return self._state()
 
     def add(self, name, rows, y):
-        """Keep a request, unless one of this name is there; then what the monitor says."""
+        """Store a request, unless its id is known; return the monitor's report."""
         with self._turn() as file:
             is_new = name not in self._names
             if is_new:
                 entry = {"id": name, "rows": rows, "y": y}
-                # All rows are taken in, or none: what is refused is not written.
+                # All rows are accepted, or none: a refused request is not written.
                 self._take_in([entry])
                 self._append(file, entry)
             return {"counted": is_new, **self._state()}
 
     @contextmanager
     def _turn(self):
-        """The file, while no other thread or process has it; its news are taken in."""
+        """The file, locked against other threads and processes; new entries are processed."""
         with self.path.open("a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(self._read)
             found = file.read()
             whole = found[: found.rfind(b"\n") + 1]
             if whole != found:
-                # Of a worker that was killed while it wrote, and so has promised nothing.
+                # From a worker that was killed while writing, before it acknowledged anything.
                 file.truncate(self._read + len(whole))
             entries = [json.loads(line) for line in whole.splitlines()]
             if self._read == 0:
@@ -85,11 +85,11 @@ class Labels:
             yield file
 
     def _append(self, file, entry):
-        """Write a line, and return when it is on the disk; without room, all is as before."""
+        """Write a line, and return when it is on disk; without space, nothing changes."""
         line = json.dumps(entry).encode() + b"\n"
         try:
             if file.write(line) != len(line):
-                raise OSError(f"{self.path} has no room for {len(line)} bytes.")
+                raise OSError(f"{self.path} has no space for {len(line)} bytes.")
             os.fsync(file.fileno())
             self._read += len(line)
         except OSError:
@@ -104,7 +104,7 @@ class Labels:
             self._names.update(entry["id"] for entry in entries)
 
     def _forget(self):
-        """Nothing is known of the file: it is read again from its beginning."""
+        """Start over: the file is read again from its beginning."""
         self._read, self._names = 0, set()
         self.monitor.reset()
 
@@ -121,9 +121,9 @@ class Labels:
 
 
 def request_types(model):
-    """What may be asked, and what may be told, of the columns that the model has."""
+    """Types of the requests for predictions and labels, from the columns of the model."""
     columns = {
-        # Any text may be the name of a column, though not that of an attribute.
+        # Any text may be the name of a column, but not of an attribute.
         f"column_{place}": (TYPES[kind] | None, Field(alias=name))
         for place, (name, kind) in enumerate(model.schema.items())
     }
@@ -143,12 +143,12 @@ def request_types(model):
 
 
 def records(frame):
-    """Rows of a frame of numbers as dicts; JSON has no infinity, so that is null."""
+    """Rows of a frame of numbers as dicts; JSON has no infinity, so it becomes null."""
     return frame.astype(object).where(np.isfinite(frame), None).to_dict("records")
 
 
 def make_app(model_path=None, labels_path=None):
-    """The service of one model file; the paths are those of the environment unless given."""
+    """The service of one model file; paths default to the environment variables."""
     model_path = Path(model_path or os.environ["MODEL"])
     model = load_model(model_path)
     digest = sha256(model_path.read_bytes()).hexdigest()
@@ -189,6 +189,6 @@ def make_app(model_path=None, labels_path=None):
 
     @app.exception_handler(OSError)
     def unwritten(request, error):
-        return JSONResponse({"detail": f"not kept, send it again: {error}"}, status_code=503)
+        return JSONResponse({"detail": f"not stored, send it again: {error}"}, status_code=503)
 
     return app

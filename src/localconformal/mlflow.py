@@ -1,6 +1,6 @@
-"""Models of this library in MLflow: a pyfunc whose answer is `predict_interval(output="frame")`.
+"""Models of this library in MLflow: a pyfunc that returns `predict_interval(output="frame")`.
 
-The data of the pyfunc is a model file (`localconformal.io.save_model`): nothing is unpickled.
+The pyfunc stores a model file (`localconformal.io.save_model`): nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from localconformal.versions import versions
 
 __all__ = ["log_model", "save_model"]
 
-#: To be installed where the model is served: trees of scikit-learn differ between versions.
+#: Installed where the model is served: scikit-learn's trees differ between versions.
 _NEEDED = {"localconformal": "[mlflow]", "numpy": "", "scikit-learn": ""}
 
 
@@ -29,13 +29,13 @@ def save_model(model: Any, path: str | Path, input_example: Any, **options: Any)
     Parameters
     ----------
     model : fitted estimator, or `TableModel`
-        Any that `localconformal.io.save_model` takes.
+        Anything that `localconformal.io.save_model` accepts.
     path : str or Path
         Folder that does not exist yet.
     input_example : frame or array of shape (n, d)
-        A few rows as they will be asked about; the signature is inferred from them and from their
-        intervals, with the parameter ``confidence_level``. MLflow knows no categories: for these
-        pass a `TableModel`, which takes texts.
+        A few rows like those to be predicted; the signature is inferred from them and from their
+        intervals, with the parameter ``confidence_level``. MLflow has no categorical type: for
+        categories pass a `TableModel`, which takes text.
     **options
         As in `mlflow.pyfunc.save_model`, such as ``extra_pip_requirements=["lightgbm"]``.
 
@@ -61,15 +61,15 @@ def save_model(model: Any, path: str | Path, input_example: Any, **options: Any)
 def log_model(model: Any, name: str, input_example: Any, **options: Any) -> Any:
     """Log a fitted model, as `save_model` would write it, to the active run of MLflow.
 
-    ``options`` are those of `mlflow.pyfunc.log_model`, such as ``registered_model_name=``; so is
-    what it returns.
+    ``options`` and the return value are those of `mlflow.pyfunc.log_model`; an option is, for
+    example, ``registered_model_name=``.
     """
     with TemporaryDirectory() as folder:
         return pyfunc.log_model(name=name, **_described(model, folder, input_example, options))
 
 
 def _described(model: Any, folder: str, example: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of MLflow: the model as a file in the folder, and what it takes and answers."""
+    """Arguments for MLflow: the model as a file in the folder, its inputs and outputs."""
     served, known = _Intervals(model), versions(_NEEDED)
     params = {"confidence_level": served.levels}
     return {
@@ -83,7 +83,7 @@ def _described(model: Any, folder: str, example: Any, options: Mapping[str, Any]
 
 
 class _Intervals:
-    """What MLflow asks; ``levels`` are answered where no others are asked for."""
+    """The interface that MLflow calls; ``levels`` are used if no others are requested."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -91,13 +91,13 @@ class _Intervals:
         self.levels = np.atleast_1d(regressor.confidence_level).tolist()
 
     def get_raw_model(self) -> Any:
-        """The model itself, with all of its methods."""
+        """The model itself, with all its methods."""
         return self._model
 
     def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Bounds by name, a frame as of `predict_interval`."""
+        """Bounds by name, in a frame as from `predict_interval`."""
         asked = list((params or {}).get("confidence_level", self.levels))
-        # As the model was told them: one number, or a list.
+        # In the form the model was given: one number, or a list.
         level = None if asked == self.levels else asked if len(asked) > 1 else asked[0]
         return self._model.predict_interval(rows, level, output="frame")
 

@@ -1,9 +1,8 @@
-"""What is being done: lines for a log, and one line that moves on a terminal or in a notebook.
+"""Progress: lines for a log, or one line that is updated on a terminal or in a notebook.
 
 Stages are logged by the logger ``localconformal`` at level INFO, and go nowhere unless a program
-asks for them. Where it does not, and standard error is a terminal or the program a notebook, the
-stages under way stand there on one line, with the seconds since the first began; the line is gone
-when all are over.
+enables it. If none does, and standard error is a terminal or the program a notebook, one line there
+shows the running stages and the seconds since the first began; it disappears when all are over.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from localconformal.text import UNSEEN
 logger = logging.getLogger("localconformal")
 logger.addHandler(logging.NullHandler())
 
-#: Seconds between two looks of the line; what is over sooner is not shown.
+#: Seconds between two updates of the line; anything shorter is not shown.
 PAUSE = 0.2
 CLEAR = "\r\x1b[K"
 
 
 def is_seen() -> bool:
-    """Whether someone looks: standard error is a terminal, or the program runs in a notebook."""
+    """Whether someone is watching: standard error is a terminal, or this is a notebook."""
     return (sys.stderr is not None and sys.stderr.isatty()) or _in_notebook()
 
 
 def _in_notebook() -> bool:
-    """Whether the code runs in a kernel of Jupyter; IPython is not imported to find out."""
+    """Whether the code runs in a Jupyter kernel; IPython is not imported to find out."""
     known = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(known, "kernel")
 
 
 def _writer() -> Callable[[str], None] | None:
-    """What replaces the line by another text, none for an empty one; None where nobody looks.
+    """A function that replaces the text of the line, or None if nobody is watching.
 
-    Only the first process has a line, and only unless the same is logged.
+    Only the main process has a line, and only if the stages are not logged.
     """
     if multiprocessing.parent_process() is not None or logger.isEnabledFor(logging.INFO):
         return None
@@ -63,7 +62,7 @@ def _writer() -> Callable[[str], None] | None:
 
 def _in_cell() -> Callable[[str], None]:
     """A line below the cell of a notebook."""
-    # Loaded there, and no dependency elsewhere.
+    # Already loaded in a notebook; not a dependency elsewhere.
     display = sys.modules["IPython.display"].display
     handle: list[Any] = []
 
@@ -78,7 +77,7 @@ def _in_cell() -> Callable[[str], None]:
 
 
 class _Stage:
-    """Something that takes its time, and the step of it that has begun."""
+    """Something that takes time, and its current step."""
 
     def __init__(self, name: str, total: int | None) -> None:
         self.name, self.total = name, total
@@ -96,7 +95,7 @@ class _Stage:
 
 
 class _Line:
-    """The stages under way, on a line that a thread writes again and again."""
+    """The running stages, on a line that a thread keeps rewriting."""
 
     def __init__(self) -> None:
         self.lock, self.over = Lock(), Event()
@@ -140,7 +139,7 @@ _line = _Line()
 
 
 def _forget() -> None:
-    """A child of this process has stages of its own, and no thread that holds the lock."""
+    """A forked child has its own stages, and no thread that holds the lock."""
     global _line
     _line = _Line()
 
@@ -151,9 +150,9 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def stage(name: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """Say what is being done while it is; the value is to be called with each step begun.
+    """Show what is being done while it runs; call the value with the name of each step.
 
-    The name is empty where the steps, of which there are ``total``, say it all.
+    The name is empty if the steps, of which there are ``total``, say enough.
 
     Examples
     --------

@@ -177,17 +177,17 @@ def notes(*args, **more):
 def test_few_rows(n):
     said = notes(*plain(n))
     assert f"so few rows ({n})" in said
-    assert ("Rules were not looked for" in said) == (n < 80)
+    assert ("Rules were not searched for" in said) == (n < 80)
     # Of more rows, chance decides whether one that did not find the slab lies in it.
-    assert n > 1 or "no row was left on which to report it" in said
+    assert n > 1 or "no rows were left to measure it on" in said
 
 
 A, A_Y, A_BOUNDS = plain(300)
 THIRD = np.where(np.arange(300) % 3, 1.0, np.nan)[:, None]
 AWKWARD = {
-    "a bin of their own in x0 (100), x1 (100)": {"X": A * THIRD},
+    "have their own bin in x0 (100), x1 (100)": {"X": A * THIRD},
     "all rows hold the same value: x0": {"X": A * [np.nan, 1, 1]},
-    "order the rows as another column does: x1 (as x0)": {"X": A[:, [0, 0]] * [1, 2]},
+    "order the rows like another column: x1 (as x0)": {"X": A[:, [0, 0]] * [1, 2]},
     "no label has enough rows: name": {"X": pd.DataFrame({"name": np.arange(300).astype(str)})},
     "All intervals have the same length": {"intervals": A[:, :1] + [-2.0, 2.0]},
     "100 %  the finite ones are - long": {"intervals": 0 * A_BOUNDS + [-np.inf, np.inf]},
@@ -218,11 +218,11 @@ def test_infinite_bounds():
         ({"y": [np.nan] * 70}, "^y: got NaN or infinity"),
         ({"y": np.zeros(5)}, r"^y: got shape \(5,\)"),
         ({"intervals": np.zeros((70, 2, 3))}, "3 levels; expected one level"),
-        ({"confidence_level": [0.8, 0.9]}, "as many levels as intervals have"),
+        ({"confidence_level": [0.8, 0.9]}, "as the intervals have"),
         ({"n_calibration": 0}, "n_calibration=0"),
-        ({"y_pred": [1.0]}, "one for each row"),
+        ({"y_pred": [1.0]}, "one per row"),
         ({"groups": {"c": [1, 2]}}, "one label per row"),
-        ({"groups": np.zeros((70, 2))}, "as a frame, or as a dict"),
+        ({"groups": np.zeros((70, 2))}, "as a frame or a dict"),
         ({"groups": ["a", "no such column"]}, r"of the 8 columns of X \(a, b, c, d,"),
         ({"groups": {"c": "no such column"}}, r"one of the 8 columns of X \(a, b, c, d, e, hour"),
     ],
@@ -273,7 +273,7 @@ def test_predictions_are_put_aside_and_a_level_that_nobody_tells_is_asked_for():
     ):
         found = call(confidence_level=[0.95])
         assert (found.confidence_level, found.mean_length) == (0.95, 4.0)
-        with pytest.raises(ValueError, match=r"Foreign does not say .* pass confidence_level="):
+        with pytest.raises(ValueError, match=r"Foreign has no .* pass confidence_level="):
             call()
 
 
@@ -402,7 +402,7 @@ def test_the_calibration_set_may_explain_the_coverage():
     assert "off the target" in str(off)
     expected = known.summary.expected_lower, known.summary.expected_upper
     assert expected == metrics.coverage_band(300, 5_000, 0.9)
-    assert "within what a calibration set of 300 rows explains" in str(known)
+    assert "consistent with a calibration set of 300 rows" in str(known)
     assert "the draw of the calibration set can explain" in known.notes[0]
 
 
@@ -413,7 +413,7 @@ def test_one_side():
     assert found.summary.is_one_sided
     assert not audit(X, y, intervals).summary.is_one_sided
     text = str(found)
-    assert re.search("mean length +none +one side", text)
+    assert re.search("mean length +none +one-sided", text)
     assert "Each interval has one bound" in text
     assert not re.search(r"^ *infinite", text, re.MULTILINE)
     # Parts of the rows are judged as with two sides: an upper bound or the interval above it.
@@ -421,4 +421,4 @@ def test_one_side():
     same = audit(X, y, wide, confidence_level=0.95).features
     assert [cell.p_value for cell in found.features] == [cell.p_value for cell in same]
     upper[:60, 1] = np.inf
-    assert re.search("infinite +10 % +have no bound at all", str(audit(X, y, upper)))
+    assert re.search("infinite +10 % +have no finite bound", str(audit(X, y, upper)))

@@ -85,7 +85,7 @@ MODELS = {level: SplitConformalRegressor(confidence_level=level) for level in (0
     [
         (lambda split: compare([INTERVALS], X, Y), "got a list; expected a dict of name"),
         (lambda split: compare({}, X, Y), "at least one method"),
-        (lambda split: compare({"a": INTERVALS[:5]}, X, Y), "as many rows as intervals"),
+        (lambda split: compare({"a": INTERVALS[:5]}, X, Y), "one value per interval"),
         (lambda split: compare(MODELS, X, Y), "expected one"),
         (lambda split: split.paired("b"), "expected one of one, other"),
         (lambda split: Comparison.over([], SHARE), "the same methods in each"),
@@ -124,7 +124,7 @@ def test_several_splits_are_averaged_and_one_stays_as_it_is(splits):
         expected = resampled_mean(apart, SHARE)
         assert (row.difference, row.error, row.lower, row.upper, row.n) == (*expected, 600)
     assert found.best == found.ranked[0].name == "one"
-    assert "means of 3 random splits" in str(found)
+    assert "means over 3 random splits" in str(found)
     assert "of 3 splits (n = 200 each)" in found.heading()
 
 

@@ -80,7 +80,7 @@ def test_changes_of_noise_and_of_x_are_told_apart():
     model, X_cal = fitted(600, rng)
     quiet = exchangeability_test(model, *rows(400, rng), X_calibration=X_cal)
     assert not quiet.is_doubtful
-    assert "Nothing tells them from the 600 in use" in str(quiet)
+    assert "No difference was found from the 600 in use" in str(quiet)
     assert quiet.power > 0.9
     louder = exchangeability_test(model, *rows(400, rng, noise=1.5), X_calibration=X_cal)
     assert louder.score_p_value < 0.01 < louder.x_p_value
@@ -164,4 +164,4 @@ def test_smaller_noise_is_said_to_be_covered():
     told = exchangeability_test(model, X, y)
     assert told.coverage > 0.98
     assert "cover 100.0% of these rows" in str(told)
-    assert "takes 40 rows" in str(exchangeability_test(model, X[:20], y[:20], X_calibration=X))
+    assert "needs 40 rows" in str(exchangeability_test(model, X[:20], y[:20], X_calibration=X))

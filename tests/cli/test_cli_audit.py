@@ -34,7 +34,7 @@ def test_it_is_the_audit_of_the_library_in_words_in_files_and_on_a_page(tmp_path
         "audit", write(table, tmp_path / "rows.csv"), *COLUMNS, "--groups", "g", "--out", out
     )
     said = words_of(result)
-    for words in (f"Coverage audit of {N} rows, target 90 %", "x > 0.7", "--level sets another"):
+    for words in (f"Coverage audit of {N} rows, target 90 %", "x > 0.7", "change it with --level"):
         assert words in said
     assert f"Report: {out / 'report.html'}" in result.stdout
     assert result.stderr == ""

@@ -18,7 +18,7 @@ UNREADABLE = [
     ("t.csv", None, "does not exist"),
     ("t.csv", f"{COLUMNS}\n", "no rows"),
     ("t.csv", f"{COLUMNS}\n{ROW}\n".replace(",", ";"), "by semicolons"),
-    ("t.parquet", "PAR1", "not a whole Parquet file"),
+    ("t.parquet", "PAR1", "not a complete Parquet file"),
     ("t.xlsx", "PK", "'.xlsx'"),
 ]
 
@@ -74,7 +74,11 @@ def test_a_package_too_old_to_save_the_model_and_too_little_memory(data, tmp_pat
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [("1,5", "decimal comma"), ("1,234.5", "between thousands"), ("1 234", "stand apart")],
+    [
+        ("1,5", "decimal comma"),
+        ("1,234.5", "between thousands"),
+        ("1 234", "gaps between thousands"),
+    ],
 )
 def test_numbers_written_otherwise_are_told_with_their_cause(value, words, tmp_path):
     frame = homes().astype({"price": str})

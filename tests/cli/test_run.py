@@ -69,7 +69,7 @@ def test_infinite_intervals_and_a_useless_point_model_are_said_and_written(tmp_p
     data = write(homes(47).assign(price=noise), tmp_path / "few.csv")
     options = ["-t", "price", "--level", 0.995, *QUICK, "--out", tmp_path / "out"]
     result = call("run", data, *options)
-    assert "99.5 % intervals cover 100.0 % of rows held out" in words_of(result)
+    assert "99.5 % intervals cover 100.0 % of held-out rows" in words_of(result)
     assert "mean length inf" in result.stdout
     assert "calibrate on more rows" in result.stderr
     record = record_of(tmp_path / "out")
@@ -121,7 +121,7 @@ def test_known_values_of_the_target(tmp_path):
     table = homes().assign(rooms=lambda homes: homes["rooms"].clip(1, 4))
     data, out = write(table, tmp_path / "homes.csv"), tmp_path / "out"
     options = ["run", data, "-t", "rooms", *QUICK, "--out", out]
-    assert "--support 0, --integer" in words_of(call(*options))
+    assert "--support '0,' --integer" in words_of(call(*options))
     document = call_json(*options, "--support", "1,4", "--integer")
     assert document["task"]["support"] == [1.0, 4.0]
     assert not any("--integer" in note for note in document["preparation"])
@@ -166,7 +166,7 @@ def test_folds_are_proposed_for_few_rows_and_set_none_aside(data, tmp_path):
     np.testing.assert_allclose(again["upper"], made["upper"])
     assert "about 0.9" in page_of(tmp_path / "crossed")
     said = words_of(call(*options, "--cv", "4", "--out", tmp_path / "said"))
-    assert "320 to train and to calibrate" in said
+    assert "320 to train and calibrate" in said
     for message, more in {
         "choose one of loo": ["--cv", "ten"],
         "which has no cv": ["--cv", "5", "--method", "lcp"],

@@ -175,14 +175,14 @@ def booster():
 
 
 BAD_CALLS = [
-    (lambda it: it.slcp.fit(it.X, np.zeros(100)), "Dask array with an array"),
-    (lambda it: it.slcp.fit(it.frame, it.y), "expected a Dask series"),
+    (lambda it: it.slcp.fit(it.X, np.zeros(100)), "or two Dask arrays"),
+    (lambda it: it.slcp.fit(it.frame, it.y), "expected a Dask frame and a Dask series"),
     (lambda it: it.slcp.fit(it.frame, it.series.repartition(npartitions=1)), "repartition"),
-    (cut_elsewhere, "cut X and y at the same rows"),
+    (cut_elsewhere, "partition X and y at the same rows"),
     (lambda it: it.slcp.fit(it.X, it.y[:50]), "same number"),
     (lambda it: it.slcp.fit(it.X[:0], it.y[:0]), "0 sample"),
     (lambda it: it.slcp.fit(it.X, dask_rows.da.where(it.y > 0, np.nan, it.y)), "NaN"),
-    (lambda it: it.slcp.fit(it.X, it.y, sample_weight=np.ones(100)), "takes X and y alone"),
+    (lambda it: it.slcp.fit(it.X, it.y, sample_weight=np.ones(100)), "takes only X and y"),
     (
         lambda it: dask_rows.slcp(LinearRegression(), reference="oob").fit(it.X, it.y),
         "='cross-fit'",

@@ -1,4 +1,4 @@
-"""Nothing that a model file names is called, leads out of the model, or leads loops astray."""
+"""Nothing that a model file names is called, refers outside the model, or leads loops astray."""
 
 import inspect
 import io
@@ -241,7 +241,7 @@ def test_searches_that_would_try_a_cache_are_refused_and_other_settings_come_alo
         GridSearchCV(deep, [{}, {"regressor__memory": (ELSEWHERE,)}]),
         RandomizedSearchCV(made(Pipeline), {"memory": np.array([ELSEWHERE], object)}),
     ):
-        refused(search, tmp_path, "leads out of the model")
+        refused(search, tmp_path, "refers outside the model")
     steps = {"scale": ["passthrough", StandardScaler()], "model__fit_intercept": [True]}
     words = {"law": ["forest", "uniform"]}
     for model in (GridSearchCV(made(Pipeline), steps), GridSearchCV(SLCPRegressor(), words)):
@@ -261,7 +261,7 @@ def test_paths_hosts_and_callbacks_of_boosting_libraries_are_refused(tmp_path):
         xgboost(callbacks=[np.exp]),
         xgboost(log_file=ELSEWHERE),
     ):
-        refused(model, tmp_path, "leads out of the model")
+        refused(model, tmp_path, "refers outside the model")
     for model in (
         lightgbm(metric="l1", boosting="dart", min_data_in_bin=1),
         xgboost(tree_method="hist", eval_metric="mae", rate_drop=0.5),

@@ -92,7 +92,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path, suffix):
     def write(_):
         return full.write_text("x") if suffix == ".txt" else write_table([frame], full)
 
-    with pytest.raises(UnwritableError, match="No space left on device; make room") as caught:
+    with pytest.raises(UnwritableError, match="No space left on device; free some space") as caught:
         write_whole(path, write)
     assert str(caught.value).startswith(f"Cannot write {path}: ")
     with pytest.raises(FileNotFoundError):

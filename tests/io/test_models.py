@@ -172,7 +172,7 @@ def test_a_network_is_refused_in_one_sentence_and_pickled_with_the_same_bits(tmp
     network = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     law = KernelLaw(embedding=TorchEmbedding(network, "1"))
     model = SLCPRegressor(LinearRegression(), law=law, random_state=0).fit(X, y)
-    with pytest.raises(models.ModelFileError, match="it holds a network of PyTorch") as caught:
+    with pytest.raises(models.ModelFileError, match="it holds a PyTorch network") as caught:
         models.save_model(model, tmp_path / "model.skops")
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
@@ -201,7 +201,7 @@ def test_what_is_no_whole_file(tmp_path, saved):
     with pytest.raises(models.ModelFileError, match="is a folder"):
         models.load_model(tmp_path)
     for share in (0.0, 0.3, 0.9):
-        assert "not a whole model file" in refusal(tmp_path, saved[: int(share * len(saved))])
+        assert "not a complete model file" in refusal(tmp_path, saved[: int(share * len(saved))])
 
 
 @pytest.mark.parametrize("times", [100, pytest.param(500, marks=pytest.mark.ci)])
@@ -222,7 +222,7 @@ def test_damage_is_refused_or_means_nothing(tmp_path, saved, times):
 
 
 def test_a_pickle_is_not_opened_and_a_schema_that_is_none_is_refused(tmp_path, saved):
-    assert "not a whole model file" in refusal(tmp_path, pickle.dumps(Tells()))
+    assert "not a complete model file" in refusal(tmp_path, pickle.dumps(Tells()))
     harm = io.BytesIO()
     np.save(harm, np.array([Tells()], dtype=object), allow_pickle=True)
     data = rewritten(saved, lambda name, old: harm.getvalue() if name.endswith("npy") else old)

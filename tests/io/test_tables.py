@@ -99,7 +99,7 @@ def test_texts_of_every_kind_in_parquet_are_read_as_they_are(tmp_path, kind):
         ("suffix.txt", b"a,b\n1,2\n", "'.txt'"),
         ("plain.csv.gz", b"a,b\n1,2\n", "gzip"),
         ("cut.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 999)[:-20], "ended before"),
-        ("csv.parquet", b"a,b\n1,2\n", "not a whole Parquet file"),
+        ("csv.parquet", b"a,b\n1,2\n", "not a complete Parquet file"),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
@@ -113,8 +113,8 @@ def test_a_damaged_parquet_file_is_read_or_refused(tmp_path):
     whole = path.read_bytes()
     for share in (0.02, 0.5, 0.99):
         save(path, whole[: int(share * len(whole))])
-        refused("not a whole Parquet file", read_table, path)
-        refused("not a whole Parquet file", read_batches, path, a="number")
+        refused("not a complete Parquet file", read_table, path)
+        refused("not a complete Parquet file", read_batches, path, a="number")
     for place, bit in rng.integers([0, 0], [len(whole), 8], size=(100, 2)):
         content = bytearray(whole)
         content[place] ^= 1 << int(bit)
@@ -210,7 +210,7 @@ def test_what_is_wrong_with_a_folder_is_one_sentence(folder, tmp_path):
     pd.DataFrame({"a": [1], "c": "x"}).to_parquet(last)
     refused("4.parquet has no column 'b'", table_columns, folder)
     save(last, (folder / "1.parquet").read_bytes()[:-99])
-    refused("4.parquet is not a whole Parquet file", table_columns, folder)
+    refused("4.parquet is not a complete Parquet file", table_columns, folder)
     (tmp_path / "none").mkdir()
     save_mixed(tmp_path / "none" / "t.csv")
     refused("expected a folder of Parquet files", read_table, tmp_path / "none")

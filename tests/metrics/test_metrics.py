@@ -67,7 +67,7 @@ def test_the_coverage_band_holds_its_probability_in_simulation(level):
     [
         (np.zeros(3), np.zeros((3, 3)), r"intervals: got shape .*\(n, 2\)"),
         (np.zeros(3), np.zeros((3, 2, 1, 1)), r"intervals: got shape .*\(n, 2\)"),
-        (np.zeros(4), np.zeros((3, 2)), r"\(4,\).*\(3, 2\).*as many rows"),
+        (np.zeros(4), np.zeros((3, 2)), r"\(4,\).*\(3, 2\).*one value per interval"),
         ([np.inf], [[0.0, 1.0]], "y_true: got NaN or infinity"),
     ],
 )

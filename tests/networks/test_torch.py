@@ -116,7 +116,7 @@ def test_a_skorch_net_and_what_wraps_it():
 
 
 REFUSED = [
-    (nn.Identity(), "nothing", {}, r"got layer='nothing'; expected a name of module.named"),
+    (nn.Identity(), "nothing", {}, r"got layer='nothing'; expected a name from module.named"),
     (object(), "", {}, r"got a object as module; expected a torch.nn.Module"),
     (nn.Identity(), "", {"batch_size": 0}, r"got batch_size=0; expected a positive number"),
     (nn.Flatten(0), "", {"batch_size": 8}, r"got \(264,\) from layer '' for 8 rows"),

@@ -380,7 +380,9 @@ def test_the_proposal_says_what_was_measured():
         np.exp(np.mean([np.log(both[0][what] / both[1][what]) for both in pairs]))
         for what in ("score", "fit_seconds")
     )
-    assert f"by {100 * (1 - score):.0f} % on average, at some {cost:.0f} times" in _PROPOSAL
+    assert (
+        f"by {100 * (1 - score):.0f} % on average; fitting took about {cost:.0f} times" in _PROPOSAL
+    )
 
 
 @pytest.mark.ci

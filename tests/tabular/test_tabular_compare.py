@@ -66,7 +66,7 @@ def test_the_first_split_is_that_of_run_and_its_numbers_are_those_of_the_library
 def test_a_failure_is_said_and_does_not_stop_the_others(table):
     found = compare_methods(table, "y", ["cqr", "split"], model="forest")
     assert list(found.failed) == ["cqr"]
-    assert "no quantiles" in found.failed["cqr"]
+    assert "cannot predict quantiles" in found.failed["cqr"]
     frame = found.frame()
     assert frame["method"].tolist() == ["split", "cqr"]
     assert frame["error"].tolist()[1] == found.failed["cqr"]
@@ -118,4 +118,4 @@ def test_known_values_of_the_target_reach_every_method(table, compared):
     found = compare_methods(counts, "y", METHODS, model="linear", **known)
     for attempt in found.trials[0].attempts.values():
         assert np.isin(attempt.intervals, range(5)).all()
-    assert not any("would keep bounds" in note for note in found.notes)
+    assert not any("would restrict bounds" in note for note in found.notes)

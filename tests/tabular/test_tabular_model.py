@@ -113,7 +113,7 @@ def test_what_is_no_row_of_the_model_is_one_sentence(model):
     others = ([], "row", 3, None, [1, 2], np.zeros((2, 5)), [{"size": 1}, 2])
     for given, words in [
         (lacking, "The row has no column 'region'"),
-        ({}, "The row has no column .*; it has no column at all"),
+        ({}, "The row has no column .*; it has no columns"),
         ([rows[0], lacking], "Row 1 has no column 'region'"),
         (pd.DataFrame([lacking]), "The table has no column 'region'"),
         ({**rows[0], "size": [1, 2]}, "lists of the same length"),
@@ -165,7 +165,7 @@ def test_an_unknown_name_is_one_sentence(tmp_path):
             Task(method=name)
     logistic = str(save_model(LogisticRegression(), tmp_path / "mine.skops"))
     for name, error, words in (
-        (logistic, ValueError, "LogisticRegression; expected a regressor"),
+        (logistic, ValueError, "LogisticRegression; expected a scikit-learn regressor"),
         ("hbg", ValueError, "no model 'hbg'; did you mean hgb"),
         ("none.skops", ModelFileError, "does not exist"),
     ):
@@ -176,7 +176,7 @@ def test_an_unknown_name_is_one_sentence(tmp_path):
             Task(method=method, law="kernal").regressor()
     with pytest.raises(ValueError, match="has no law"):
         Task(method="split", law="kernel").regressor()
-    with pytest.raises(ValueError, match="has no quantiles"):
+    with pytest.raises(ValueError, match="cannot predict quantiles"):
         make_base_model("forest", "cqr", 0)
 
 

@@ -113,8 +113,8 @@ def test_by_time_the_last_rows_are_held_out(written):
     assert run.rows["train"] + run.rows["calibrate"] == len(rest)
     assert not any("at random" in note for note in run.notes)
     (said,) = [note for note in run.notes if "in the order of 'sold'" in note]
-    assert "1 row has no time in 'sold': left out." in run.notes
-    assert ("Rows of the same time are in more than one part." in said) == is_year
+    assert "1 row was left out: no time in 'sold'." in run.notes
+    assert ("Some rows of equal time are in different parts." in said) == is_year
 
 
 def test_what_is_learned_by_time_is_learned_from_the_first_rows():
@@ -132,7 +132,7 @@ BAD += [({"features": ["price"]}, "cannot be features"), ({"identifier": "row"},
 BAD += [({"test_size": 1.5}, r"test_size is 1.5; expected a number inside \(0, 1\)")]
 BAD += [({"test_size": 0.999}, "another test size"), ({"table": homes(2)}, r"has 2 row\(s\)")]
 BAD += [({"time": "solt"}, "did you mean 'sold'"), ({"time": "region"}, "holds texts such as")]
-BAD += [({"time": "new"}, "holds flags"), ({"time": "price"}, "cannot be split by 'price'")]
+BAD += [({"time": "new"}, "holds flags"), ({"time": "price"}, "split by the target 'price'")]
 BAD += [({"table": homes().assign(sold=2019), "time": "sold"}, "the same time in all rows")]
 
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_done_is_one_sentence(options, words):
     ("column", "told"),
     [
         (np.arange(200) % 7, "'y' is at least 0 and a whole number: if no other value is possible, "
-         "support=(0, None) and integer=True (--support 0, --integer)"),
+         "support=(0, None) and integer=True (--support '0,' --integer)"),
         (np.arange(200) % 7 - 3, "'y' is a whole number: if"),
         (np.arange(200) % 7 / 2, "'y' is at least 0: if"),
         (np.arange(200) % 7 / 2 - 1, ""),
@@ -156,9 +156,9 @@ def test_what_cannot_be_done_is_one_sentence(options, words):
 def test_values_that_y_may_be_limited_to_are_told_and_change_nothing(column, told):
     table = pd.DataFrame({"x": np.random.default_rng(0).normal(size=200), "y": column})
     plain = run_table(table, "y", **QUICK)
-    assert [told in note for note in plain.notes if "would keep" in note] == [True] * bool(told)
+    assert [told in note for note in plain.notes if "would restrict" in note] == [True] * bool(told)
     assert plain.intervals.min() < column.min()
     known = {"support": (column.min(), None), "integer": bool(np.all(column % 1 == 0))}
     run = run_table(table, "y", **known, **QUICK)
     assert run.intervals.min() == column.min()
-    assert not any("would keep" in note for note in run.notes)
+    assert not any("would restrict" in note for note in run.notes)

@@ -1,4 +1,4 @@
-"""Where coverage fails, of anyone's intervals; and methods side by side."""
+"""Where coverage fails, for intervals of any origin; and methods side by side."""
 
 from localconformal.audit.audit import Audit, Failure, Summary, audit
 from localconformal.audit.cells import Cell, Condition, Counted

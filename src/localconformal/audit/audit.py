@@ -1,4 +1,4 @@
-"""For whom do the intervals fail? The numbers over all rows, and an audit of anyone's intervals."""
+"""For whom do intervals fail? Numbers over all rows, and an audit of intervals of any origin."""
 
 from __future__ import annotations
 
@@ -46,30 +46,30 @@ from localconformal.text import (
 )
 
 _LEVEL, _DEFAULT_LEVEL = "confidence_level", 0.9
-#: Parts that are families of tests, and how they are called.
+#: Parts that are families of tests, and their titles.
 _TITLES = {"rules": "Rules", "features": "Bins of features", "groups": "Groups"}
 _TITLES["sizes"] = "Strata of the length"
 _PARTS = ("summary", *_TITLES, "slab", "failures", "notes")
-#: Lines of a part of the text, and rows of a table in HTML, before the rest is only counted.
+#: Lines per part of the text, and rows of an HTML table, before the rest is only counted.
 _MOST_LINES, _MOST_ROWS, _WIDEST_SENTENCE, _FEW_ROWS = 10, 20, 400, 100
-#: More rows change the excess risk little; with fewer its standard error is too small.
+#: More rows hardly change the excess risk; with fewer its standard error is too small.
 _MAX_RISK_ROWS, _FEWEST_RISK_ROWS = 100_000, 500
-#: Metrics that are fields of `Summary`, by their names.
+#: Metrics that are fields of `Summary` of the same name.
 _PLAIN = "mean_length", "median_length", "share_infinite", "share_empty", "length_coverage_corr"
 _BAND = "lower", "upper"
-#: Columns named of a slab's direction; how far off its place in one a value may be, in deviations.
+#: Columns named in a slab's direction; tolerance of a value there, in standard deviations.
 _MOST_NAMED, _ROUNDING = 3, 1e-9
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Coverage, size and conditional coverage of all rows; NaN where undefined.
+    """Coverage, length and conditional coverage over all rows; NaN where undefined.
 
-    ``lower`` and ``upper`` are the exact 95 % binomial band of the coverage, ``p_value`` that of
-    the exact two-sided test that it is ``confidence_level``. ``n_calibration`` is 0 where it is not
-    known; 95 % of such calibration sets, with as many test rows, put the coverage of split
-    conformal intervals between ``expected_lower`` and ``expected_upper`` (`coverage_band`). The
-    other numbers are the metrics of their names, the excess risk that of ``excess_risk_n`` rows.
+    ``lower`` and ``upper`` are the exact 95 % binomial band of the coverage, ``p_value`` is from
+    the exact two-sided test that it equals ``confidence_level``. ``n_calibration`` is 0 if unknown;
+    with 95 % of calibration sets of that size, and this many test rows, the coverage of split
+    conformal intervals lies between ``expected_lower`` and ``expected_upper`` (`coverage_band`).
+    The other numbers are the metrics of those names; the excess risk uses ``excess_risk_n`` rows.
     """
 
     n: int
@@ -101,12 +101,12 @@ class Summary:
 
     @property
     def is_explained(self) -> bool:
-        """Whether the draw of the calibration set alone explains the coverage."""
+        """Whether the draw of the calibration set alone can explain the coverage."""
         return self.expected_lower <= self.coverage <= self.expected_upper
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether intervals have one bound: no length is finite, and not all are infinite."""
+        """Whether intervals have one bound: no length is finite, but some have one finite end."""
         return self.share_infinite < 1.0 and np.isnan(self.mean_finite_length)
 
 
@@ -119,7 +119,7 @@ def summarise(
     random_state: int,
     n_calibration: int | None = None,
 ) -> tuple[Summary, WorstSlab, list[str]]:
-    """Summary, worst slab and what to know about them, of checked y (n,) and bounds (n, 2)."""
+    """Summary, worst slab and notes on them, from checked y (n,) and bounds (n, 2)."""
     n, level, seed, expected = len(y), confidence_level, random_state, (nan, nan)
     if n_calibration is not None:
         expected = metrics.coverage_band(n_calibration, n, level)
@@ -127,7 +127,7 @@ def summarise(
     hits = int(is_covered(y, bounds).sum())
     lower, upper = binomial_band(hits, n)
     dependence = cast(HSIC, metrics.hsic(y, bounds, random_state=seed))
-    # Without columns that tell rows apart, one that does not.
+    # Without any informative column, use a constant one.
     columns = columns or read_columns(np.zeros(n), n)
     slab = cast(WorstSlab, metrics.worst_slab_coverage(y, bounds, columns, random_state=seed))
     X, rows = columns, cast(Any, slice(None))
@@ -160,7 +160,8 @@ def summarise(
 def _summary_notes(summary: Summary, hsic_n: int) -> list[str]:
     n, off_by = summary.n, 50 * (summary.upper - summary.lower)
     said = {
-        f"With so few rows ({n}) coverage is known to about ± {off_by:.0f} points.": n < _FEW_ROWS,
+        f"With so few rows ({n}), coverage is known only to about ± {off_by:.0f} points.": n
+        < _FEW_ROWS,
         f"HSIC was measured on {hsic_n:,} rows drawn at random.": hsic_n < n,
         f"The worst slab was found on {MAX_FIND_ROWS:,} rows and reported on the others.": n
         > 4 * MAX_FIND_ROWS,
@@ -175,37 +176,37 @@ def say_overall(summary: Summary) -> str:
     if summary.p_value >= ALPHA:
         return "within chance of the target"
     if summary.is_explained:
-        return f"within what a calibration set of {summary.n_calibration:,} rows explains"
+        return f"consistent with a calibration set of {summary.n_calibration:,} rows"
     return "off the target"
 
 
 def summary_lines(summary: Summary) -> list[tuple[str, str, str]]:
-    """Name, value and how to read it, of each number worth a line."""
-    slab = "no row was left on which to report it"
+    """Name, value and how to read it, for each number worth a line."""
+    slab = "no rows were left to measure it on"
     if summary.worst_slab_n:
         band = _brackets(summary.worst_slab_lower, summary.worst_slab_upper)
-        slab = f"{band} on {say_rows(summary.worst_slab_n)} that did not find it"
+        slab = f"{band} on {say_rows(summary.worst_slab_n)} not used to find it"
     band = _brackets(summary.lower, summary.upper)
     verdict = f"{band}, {say_overall(summary)}, {_p_phrase(summary.p_value)}"
     lines = [("coverage", say_share(summary.coverage), verdict)]
     if summary.n_calibration:
         expected = f"{say_band(summary.expected_lower, summary.expected_upper)} %"
-        sets = f"with 95 % of calibration sets of {summary.n_calibration:,} rows"
+        sets = f"for 95 % of calibration sets of {summary.n_calibration:,} rows"
         lines.append(("expected", expected, sets))
     median = f"median {say_number(summary.median_length)}"
     if summary.is_one_sided:
-        lines.append(("mean length", "none", "one side: each row has one bound"))
+        lines.append(("mean length", "none", "one-sided: each row has one bound"))
     else:
         lines.append(("mean length", say_number(summary.mean_length), median))
     if summary.share_empty > 0:
         lines.append(("empty", f"{say_number(100 * summary.share_empty)} %", "cover nothing"))
     if summary.share_infinite > 0:
         finite = f"the finite ones are {say_number(summary.mean_finite_length)} long on average"
-        finite = "have no bound at all" if summary.is_one_sided else finite
+        finite = "have no finite bound" if summary.is_one_sided else finite
         lines.append(("infinite", f"{say_number(100 * summary.share_infinite)} %", finite))
     error = f"± {say_number(summary.excess_risk_l1_error)}"
     if summary.excess_risk_n < _FEWEST_RISK_ROWS:
-        error = "too few rows to tell its error"
+        error = "too few rows for a standard error"
     risk = f"{error}; 0 is ideal, below 0 is noise"
     dependence = f"0 is ideal, {_p_phrase(summary.hsic_p_value)}"
     return [
@@ -228,22 +229,22 @@ def _p_phrase(value: float) -> str:
 
 
 def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
-    """The rows of the slab: a range or a label where it is along one of these columns."""
+    """The rows of the slab: a range or a label if it lies along one of these columns."""
     used = np.flatnonzero(slab.direction)
     if not columns:
         return "all rows"
     if len(used) > 1:
         order = used[np.argsort(-np.abs(slab.direction[used]), kind="stable")]
         names = [shorten(slab.columns[j]) for j in order[:_MOST_NAMED]]
-        return f"a range of a weighted sum of {len(used)} columns, above all {listing(names)}"
+        return f"a range of a weighted sum of {len(used)} columns, mainly {listing(names)}"
     column = columns[slab.source[j := int(used[0])]]
     is_label, first = column.kind == LABEL, np.flatnonzero(slab.source == slab.source[j])[0]
     values = np.arange(len(column.labels)) if is_label else column.values
-    # Labels of more than two kinds have an indicator each.
+    # With more than two labels, each has an indicator.
     points = values == j - first if is_label and not column.is_flag else values
     points = (points - slab.center[j]) / (slab.scale[j] or 1.0)
     inside = np.flatnonzero((points >= slab.low - _ROUNDING) & (points <= slab.high + _ROUNDING))
-    # What is not known stands at the mean.
+    # Missing values are placed at the mean.
     missing = column.n_missing > 0 and slab.low <= 0.0 <= slab.high
     if len(inside) == 0:
         return cells.label_condition(column, MISSING).text
@@ -261,9 +262,9 @@ def say_slab(slab: WorstSlab, columns: list[Column]) -> str:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors of point predictions; r2 is NaN where y is the same everywhere.
+    """Errors of point predictions; r2 is NaN if y is constant.
 
-    ``constant_mae`` is that of the median of y, the constant of the least.
+    ``constant_mae`` is the error of the median of y, the best constant.
     """
 
     n: int
@@ -280,7 +281,7 @@ class Accuracy:
 
     @property
     def warning(self) -> str:
-        """That a constant would do as well; nothing where it would not."""
+        """A warning if a constant would do as well; otherwise empty."""
         if not (self.r2 <= 0.0 or self.mae >= self.constant_mae) or np.isnan(self.r2):
             return ""
         worse = "The point model is no better than a constant"
@@ -288,7 +289,7 @@ class Accuracy:
 
 
 def accuracy(y: ArrayLike, y_pred: ArrayLike) -> Accuracy:
-    """Errors of point predictions (n,) of rows that the model has not seen."""
+    """Errors of point predictions (n,) for rows that the model has not seen."""
     actual = np.asarray(y, dtype=np.float64)
     errors, around = actual - check_prediction(y_pred, len(actual)), actual - actual.mean()
     # Squares of numbers at most 1 do not overflow.
@@ -312,12 +313,13 @@ class Failure(Counted):
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found; every part is plain data, and a frame by ``frame(part)``.
+    """What an audit found; every part is plain data, and ``frame(part)`` makes it a frame.
 
-    ``features`` are the bins of every feature and ``rules`` regions found on one half of the rows
-    and tested on the other, the most significant first; ``sizes`` strata of the length, from the
-    shortest on; ``slab`` the slab of the features that covers worst, on rows that did not find it,
-    and ``slab_text`` the same in words. ``notes`` say what was small, missing, left out or drawn.
+    ``features`` are the bins of every feature; ``rules`` are regions found on one half of the rows
+    and tested on the other, the most significant first; ``sizes`` are strata of the length, from
+    the shortest on; ``slab`` is the slab of the features that covers worst, on rows not used to
+    find it, and ``slab_text`` the same in words. ``notes`` say what was too small, missing, left
+    out or sampled.
     """
 
     summary: Summary
@@ -332,20 +334,21 @@ class Audit:
 
     @property
     def is_shifted(self) -> bool:
-        """Whether all rows together are off the target by more than chance."""
+        """Whether overall coverage is off the target by more than chance."""
         return self.summary.p_value < ALPHA
 
     @property
     def slab_p_value(self) -> float:
-        """Of the exact test that the worst slab's coverage is the target; NaN without rows."""
+        """From the exact test that the worst slab's coverage is the target; NaN without rows."""
         n, level = self.slab.n, self.summary.confidence_level
         return float(coverage_p_values(round(n * self.slab.coverage), n, level)) if n else nan
 
     def failures(self, alpha: float = 0.05) -> tuple[Failure, ...]:
-        """All that is significant at ``alpha``: rules, features, groups, sizes, slab; worst first.
+        """Everything significant at ``alpha``: rules, features, groups, sizes, slab; worst first.
 
-        Each of the five parts errs, even once, with probability ``alpha`` at most. Where
-        ``is_shifted``, most parts are off with the whole: those with ``stands_out`` say more.
+        In each of the five parts, the probability of even one false finding is at most ``alpha``.
+        If ``is_shifted``, most parts are off because all rows are: look at those that
+        ``stands_out``.
         """
         found, names = list[Failure](), [field.name for field in fields(Counted)]
         for part in _TITLES:
@@ -360,7 +363,7 @@ class Audit:
         return tuple(found)
 
     def frame(self, part: str = "summary") -> Any:
-        """A part of the audit, or "failures", as a frame of pandas, or of polars without it."""
+        """A part of the audit, or "failures", as a pandas frame, or polars without pandas."""
         if part not in _PARTS:
             raise ValueError(f"part: got {part!r}; expected one of {', '.join(_PARTS)}.")
         if part == "summary":
@@ -382,11 +385,11 @@ class Audit:
         return audit_text(self)
 
     def _is_told(self, one: Counted) -> bool:
-        """Off the target; where all rows are, only if it differs from the others as well."""
+        """Off the target; if all rows are, only if it also differs from the others."""
         return one.adjusted_p_value <= ALPHA and (one.stands_out or not self.is_shifted)
 
     def _repr_html_(self) -> str | None:
-        """Tables for a notebook; None without jinja2, so that it shows the text."""
+        """Tables for a notebook; None without jinja2, so the notebook shows the text."""
         if not has_jinja2():
             return None
         said = {part: f"{name}: {part_verdict(self, part)}" for part, name in _TITLES.items()}
@@ -410,29 +413,29 @@ def audit(
     """Where, and for whom, intervals cover too rarely or too often.
 
     The rows must be new to whatever made the intervals; then bands are exact given the intervals.
-    Bins, groups, strata and rules are adjusted for their number by Holm's method. Where all rows
-    together are off the target, only rules that also differ from the other rows are told.
+    Bins, groups, strata and rules are adjusted for their number by Holm's method. If overall
+    coverage is off the target, only rules that also differ from the other rows are reported.
 
     Parameters
     ----------
     X : array of shape (n,) or (n, d), series or frame
-        Numbers, times and labels; missing values are a bin of their own.
+        Numbers, times and labels; missing values have their own bin.
     y : array of shape (n,)
     intervals : array of shape (n, 2), (predictions, intervals), or fitted estimator
-        Lower and upper bounds of one level, made by any method; an estimator is asked for
-        ``predict_interval(X)``.
+        Lower and upper bounds at one level, made by any method; for an estimator,
+        ``predict_interval(X)`` is called.
     groups : labels of shape (n,), str, list of str, frame or dict, default=None
         Labels; the name of a column of X, or several; a frame of labels; or a dict of
         name -> labels or column.
     confidence_level : float, default=None
-        What the intervals were made for, asked of an estimator that takes it. None is what the
-        estimator was set to, 0.9 for bounds.
+        The level of the intervals, passed to an estimator that accepts one. None is the level of
+        the estimator, or 0.9 for bounds.
     y_pred : array of shape (n,), default=None
-        Point predictions, for the correlation of length and error; None is the centre.
+        Point predictions, for the correlation of length and error; None uses the centres.
     n_calibration : int, default=None
-        Rows that calibrated the intervals, to say how far their draw alone moves the coverage.
+        Number of calibration rows, to say how far their draw alone moves the coverage.
     random_state : int, default=0
-        Seed of the halves behind the rules, and of all that is drawn.
+        Seed of the halves behind the rules, and of all sampling.
 
     Examples
     --------
@@ -460,9 +463,9 @@ def audit(
     if summary.p_value < ALPHA:
         reason = ", though the draw of the calibration set can explain it" * summary.is_explained
         said = (
-            f"Coverage of all rows is off {say_level(level)} by more than the draw of these rows "
-            f"explains{reason}; bins, groups and rules are compared with the target, so that this "
-            "is part of every gap, and rules are named only if they differ from the other rows too."
+            f"Overall coverage is off {say_level(level)} by more than the draw of these rows "
+            f"explains{reason}. Bins, groups and rules are compared with the target, so this is "
+            "part of every gap; rules are listed only if they also differ from the other rows."
         )
         notes.insert(0, said)
     by_feature, told = cells.feature_cells(columns, rows), say_slab(slab, columns)
@@ -471,7 +474,7 @@ def audit(
 
 
 def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
-    """The candidate's intervals for X, or the candidate if it is them."""
+    """The candidate's intervals for X, or the candidate itself if it is intervals."""
     found = candidate
     if hasattr(candidate, "predict_interval"):
         takes = _LEVEL in inspect.signature(candidate.predict_interval).parameters
@@ -483,23 +486,23 @@ def intervals_of(candidate: Any, X: Any, confidence_level: float | None) -> Any:
 
 
 def common_level(candidates: Iterable[Any], confidence_level: float | None) -> float:
-    """The target: as given, or what all that predict intervals were set to."""
+    """The target: as given, or the level that all estimators were set to."""
     if confidence_level is not None:
         return confidence_level
     asked = [one for one in candidates if hasattr(one, "predict_interval")]
     unknown = [one for one in asked if np.ndim(getattr(one, _LEVEL, [])) != 0]
     if unknown:
-        silent = f"{type(unknown[0]).__name__} does not say in {_LEVEL} which one level"
-        raise ValueError(f"{silent} its intervals were made for; pass {_LEVEL}=.")
+        silent = f"{type(unknown[0]).__name__} has no {_LEVEL} that is one number"
+        raise ValueError(f"{silent}, so the level of its intervals is unknown; pass {_LEVEL}=.")
     levels = {float(getattr(one, _LEVEL)) for one in asked}
     if len(levels) > 1:
-        got = f"{_LEVEL}: got candidates of levels {sorted(levels)}"
-        raise ValueError(f"{got}; expected one: pass {_LEVEL}=.")
+        got = f"{_LEVEL}: got candidates with the levels {sorted(levels)}"
+        raise ValueError(f"{got}; expected one level: pass {_LEVEL}=.")
     return levels.pop() if levels else _DEFAULT_LEVEL
 
 
 def audit_text(audit: Audit, rest: str = 'frame("failures")') -> str:
-    """The whole audit as text; ``rest`` is where failures stand that it only counts."""
+    """The whole audit as text; ``rest`` is where to find failures that it only counts."""
     lines = [_heading(audit), *aligned(summary_lines(audit.summary)), ""]
     for part, title in _TITLES.items():
         if not getattr(audit, part):
@@ -525,14 +528,15 @@ def _heading(audit: Audit) -> str:
 
 
 def part_verdict(audit: Audit, part: str) -> str:
-    """How many are significant; where all rows are off, how many differ from the others too."""
+    """How many are significant; if all rows are off, how many also differ from the others."""
     tested = getattr(audit, part)
     gaps = [one.gap for one in tested if one.adjusted_p_value <= ALPHA]
     n_under, chance = sum(gap < 0 for gap in gaps), "by more than chance (5 %, Holm)"
     if not gaps:
         return f"none of {len(tested):,} is off the target {chance}"
-    sides = f"{n_under:,} below the target and {len(gaps) - n_under:,} above it"
-    text, told = f"of {len(tested):,}, {sides} {chance}", sum(map(audit._is_told, tested))
+    below = f"{n_under:,} of {len(tested):,} below the target"
+    text = f"{below} and {len(gaps) - n_under:,} above it {chance}"
+    told = sum(map(audit._is_told, tested))
     if told == len(gaps):
         return text
     verb = "differs" if told <= 1 else "differ"
@@ -545,9 +549,9 @@ def _slab_sentence(audit: Audit) -> str:
 
 
 def coverage_phrase(region: Any, confidence_level: float) -> str:
-    """71 % [64, 77] of 312 rows, target 90 %: of a rule, a cell, a failure or a slab.
+    """71 % [64, 77] of 312 rows, target 90 %: for a rule, a cell, a failure or a slab.
 
-    As few decimals as keep the target inside the band, or outside of it.
+    With as few decimals as keep the target on its side of the band's ends.
     """
     lower, upper, target = 100 * region.lower, 100 * region.upper, 100 * confidence_level
     inside, digits = lower <= target <= upper, int(upper - lower <= 2.0)

@@ -38,29 +38,29 @@ from localconformal.quantiles import Array
 from localconformal.rows import columns_of, is_frame, table_names
 from localconformal.text import listing, say_number, shorten
 
-#: What is called significant.
+#: Level of significance.
 ALPHA = 0.05
-#: Bins of one feature, and rows of each.
+#: Most bins of a feature, and fewest rows of each.
 _MAX_BINS, _FEWEST_ROWS = 10, 15
-#: Labels with a bin of their own, and rows of each; the others share one.
+#: Most labels with their own bin, and fewest rows of each; the others share one.
 _MAX_LABEL_BINS, _FEWEST_LABEL_ROWS = 20, 10
-#: Why a column is left out: the third is an identifier, say.
+#: Why a column is left out; the third holds for identifiers, for example.
 _REASONS = (
     "all rows hold the same value",
     "float64 cannot tell their numbers apart",
     "no label has enough rows",
-    "they order the rows as another column does",
+    "they order the rows like another column",
 )
-#: Seconds of the units in which a time is said, the coarsest first.
+#: Seconds of the units in which a time is written, the coarsest first.
 _UNITS = {"D": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 def telling_columns(X: Any, n: int) -> tuple[list[Column], list[str]]:
-    """The columns of X that tell rows apart, each once; what was left out, and what is missing."""
+    """The informative columns of X, each once; what was left out, and what is missing."""
     constant, collapsed, scattered, repeated = left_out = [list[str]() for _ in _REASONS]
     kept: dict[bytes, Column] = {}
     for column in read_columns(X, n):
-        # Equal codes part the rows alike, whatever the values are.
+        # Equal codes divide the rows in the same way, whatever the values are.
         key = column.codes.tobytes()
         labelled = column.codes[(column.codes != MISSING) & (column.codes < len(column.labels))]
         if column.is_collapsed:
@@ -76,16 +76,16 @@ def telling_columns(X: Any, n: int) -> tuple[list[Column], list[str]]:
     told = [(why, listing(names)) for why, names in zip(_REASONS, left_out, strict=True) if names]
     notes = [f"Left out because {why}: {names}." for why, names in told]
     if missing := [f"{c.name} ({c.n_missing:,})" for c in kept.values() if c.n_missing]:
-        notes.append(f"Missing (or infinite) values are a bin of their own in {listing(missing)}.")
+        notes.append(f"Missing (or infinite) values have their own bin in {listing(missing)}.")
     return list(kept.values()), notes
 
 
 @dataclass(frozen=True)
 class Condition:
-    """low < value <= high, or a label that is or is not, or a missing value that is or is not.
+    """low < value <= high, or a given label, or a missing value; the last two may be negated.
 
     ``text`` has it in words, ``short`` the same without the name of the feature; ``negated`` means
-    that the label, or the missing value, must not be there.
+    that the label must differ, or that the value must not be missing.
     """
 
     feature: str
@@ -98,7 +98,7 @@ class Condition:
     negated: bool = False
 
     def holds(self, column: Column) -> NDArray[np.bool_]:
-        """Which rows of the column fulfil the condition; a missing number fulfils no range."""
+        """Which rows of the column meet the condition; a missing number meets no range."""
         codes, labels = column.codes, column.labels
         if self.missing:
             return (codes == MISSING) != self.negated
@@ -110,7 +110,7 @@ class Condition:
 
 
 def range_condition(column: Column, first: int, last: int) -> Condition:
-    """That the value is the ``first`` to the ``last`` of the column's distinct ones."""
+    """That the value is the ``first`` to the ``last`` of the column's distinct values."""
     values, final = column.values, len(column.values) - 1
     low = -math.inf if first == 0 else _between(values[first - 1], values[first], column.kind)
     high = math.inf if last == final else _between(values[last], values[last + 1], column.kind)
@@ -142,7 +142,7 @@ def label_condition(column: Column, code: int, negated: bool = False) -> Conditi
 
 
 def _between(a: float, b: float, kind: str = NUMBER) -> float:
-    """The number t with a <= t < b that takes the fewest digits to say.
+    """The number t with a <= t < b that takes the fewest digits to write.
 
     >>> _between(0.31287, 0.33521), _between(9.0, 12.0), _between(59.0, 61.0, "duration")
     (0.32, 10.0, 60.0)
@@ -150,7 +150,7 @@ def _between(a: float, b: float, kind: str = NUMBER) -> float:
     a, b = float(a), float(b)
     if kind in (TIME, DURATION):
         return next((t for u in _UNITS.values() if (t := float(math.ceil(a / u) * u)) < b), a)
-    # What rounds to a number inside at all: the middle does, or a itself.
+    # Something that rounds to a number inside: the middle, or a itself.
     for digits in range(1, 18):
         for value in (0.0, a / 2 + b / 2, a):
             if a <= (rounded := float(f"{value:.{digits}g}")) < b:
@@ -159,7 +159,7 @@ def _between(a: float, b: float, kind: str = NUMBER) -> float:
 
 
 def say_value(value: float, kind: str) -> str:
-    """The number in as few digits as name it, thousands apart; a time as a date.
+    """The number in as few digits as identify it, with thousands commas; a time as a date.
 
     >>> say_value(2011, "number"), say_value(293712.5, "number"), say_value(1230768000, "time")
     ('2011', '293,712.5', '2009-01-01')
@@ -168,7 +168,7 @@ def say_value(value: float, kind: str) -> str:
         if value % 1:
             return str(np.datetime64(round(value * 1e6), "us")).replace("T", " ")
         unit = next(unit for unit, size in _UNITS.items() if value % size == 0)
-        # A date with an hour alone reads as something else.
+        # A date with hours but no minutes is easily misread.
         time = np.datetime64(int(value), "s").astype(f"M8[{'m' if unit == 'h' else unit}]")
         return str(time).replace("T", " ")
     if kind == DURATION:
@@ -183,7 +183,7 @@ def say_value(value: float, kind: str) -> str:
 
 
 def say_rounded(value: float, kind: str) -> str:
-    """The same with five digits of a number that is not whole: to be read, not computed with."""
+    """The same, but at most five digits if not whole: to be read, not computed with."""
     whole = kind != NUMBER or value.is_integer()
     return say_value(value if whole else float(f"{value:.5g}"), kind)
 
@@ -192,10 +192,10 @@ def say_rounded(value: float, kind: str) -> str:
 class Counted:
     """A part of the rows and its coverage; ``text`` says which rows.
 
-    ``gap`` is the coverage less the target, ``lower`` and ``upper`` the exact 95 % binomial band of
-    the coverage, ``p_value`` that of the exact two-sided test that it is the target, adjusted by
-    Holm's method for all parts of its family. ``rest_gap`` is the coverage less that of all other
-    rows, NaN where there are none, with the exact test that the two are equal, adjusted too.
+    ``gap`` is coverage minus target, ``lower`` and ``upper`` the exact 95 % binomial band of the
+    coverage; ``p_value`` is from the exact two-sided test that it is the target, adjusted by Holm's
+    method for all parts of its family. ``rest_gap`` is the coverage minus that of all other rows,
+    NaN if there are none, with the exact test that the two are equal, also adjusted.
     """
 
     text: str
@@ -217,7 +217,7 @@ class Counted:
 
     @property
     def stands_out(self) -> bool:
-        """Whether the coverage also is beyond that of the other rows, on the same side."""
+        """Whether the coverage also differs from the other rows', in the same direction."""
         return self.adjusted_rest_p_value <= ALPHA and self.gap * self.rest_gap > 0
 
 
@@ -225,8 +225,8 @@ class Counted:
 class Cell(Counted):
     """Coverage of the rows of one bin, group or stratum of lengths; for the numbers see `Counted`.
 
-    ``by`` is a feature, the name of the groups, or "length"; ``label`` says in short which part it
-    is, ``position`` by its place, from 0 on.
+    ``by`` is a feature, the name of the groups, or "length"; ``label`` is a short name of the part,
+    ``position`` its place, from 0.
     """
 
     by: str
@@ -253,7 +253,7 @@ class Outcomes:
         return Outcomes(self.covered[places], self.length[places], self.confidence_level)
 
     def describe(self, parts: Sequence[tuple[int, int, float]]) -> list[dict[str, Any]]:
-        """Of (rows, rows covered, total length) of each part, as one family of tests."""
+        """Numbers from (rows, rows covered, total length) of each part, as one family of tests."""
         table = np.array(parts, dtype=np.float64).reshape(-1, 3)
         n, k = table[:, :2].astype(np.intp).T
         rest = k, n, int(self.covered.sum()), len(self.covered)
@@ -269,14 +269,14 @@ class Outcomes:
 
 
 def _rest_gaps(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
-    """Coverage of k of n rows less that of the other rows; NaN where there are none."""
+    """Coverage of k of n rows minus that of the other rows; NaN if there are none."""
     hits, rows = np.asarray(k), np.asarray(n)
     others = np.where(rows < n_all, n_all - rows, np.nan)
     return hits / rows - (all_covered - hits) / others
 
 
 def _rest_p_values(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> Array:
-    """Exact two-sided p-values of "covered as the other rows are"; 1 without other rows.
+    """Exact two-sided p-values of "covered like the other rows"; 1 without other rows.
 
     Given how many of all rows are covered, k is hypergeometric; the smaller tail is doubled.
     """
@@ -287,8 +287,8 @@ def _rest_p_values(k: ArrayLike, n: ArrayLike, all_covered: int, n_all: int) -> 
 def _holm(p_values: ArrayLike) -> Array:
     """p-values adjusted by Holm's method, in the order given.
 
-    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1: whatever
-    the dependence, what is then below alpha errs, even once, with probability alpha at most.
+    Sorted ascending, p_(i) of m becomes max over j <= i of (m - j + 1) p_(j), at most 1. Whatever
+    the dependence, the probability of even one false finding below alpha is then at most alpha.
     """
     p = np.asarray(p_values, dtype=np.float64)
     order, adjusted = np.argsort(p, kind="stable"), np.empty_like(p)
@@ -299,7 +299,7 @@ def _holm(p_values: ArrayLike) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Rows in parts: the code of each row, and what to call each code."""
+    """Rows in parts: the code of each row, and the name of each code."""
 
     by: str
     codes: NDArray[np.intp]
@@ -321,7 +321,7 @@ def count_cells(partitions: Sequence[Partition], rows: Outcomes) -> tuple[Cell, 
 
 
 def feature_cells(columns: list[Column], rows: Outcomes) -> tuple[Cell, ...]:
-    """The bins of all features as one family, first what stands out if all rows are off."""
+    """The bins of all features as one family; if all rows are off, what stands out comes first."""
     parts = []
     for column in columns:
         codes, bins = (_label_bins if column.kind == LABEL else number_bins)(column)
@@ -357,7 +357,7 @@ def _label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
     order = np.argsort(-counts[:-1], kind="stable")
     n_frequent = min(int(np.sum(counts[:-1] >= _FEWEST_LABEL_ROWS)), _MAX_LABEL_BINS)
     if np.sum(counts > 0) == n_frequent + 1 and counts[-1] == 0:
-        # One label left is no crowd.
+        # A single remaining label needs no common bin.
         n_frequent += 1
     place = np.full(len(counts) + 1, n_frequent)
     place[order[:n_frequent]] = np.arange(n_frequent)
@@ -369,7 +369,7 @@ def _label_bins(column: Column) -> tuple[NDArray[np.intp], list[Condition]]:
 
 
 def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
-    """One partition for each kind of groups that was named, of what `audit` takes as groups."""
+    """One partition for each kind of groups named, in any form that `audit` accepts."""
     if groups is None:
         return []
     table, parts = as_table(X), []
@@ -383,7 +383,7 @@ def group_partitions(X: Any, groups: Any, n: int) -> list[Partition]:
 
 
 def _named_groups(groups: Any, n: int, names: list[Any]) -> dict[str, Any]:
-    """Name -> labels, or one of the names of columns."""
+    """Name -> labels, or the name of a column."""
     if isinstance(groups, Mapping):
         return {str(name): given for name, given in groups.items()}
     if is_frame(groups):
@@ -391,12 +391,12 @@ def _named_groups(groups: Any, n: int, names: list[Any]) -> dict[str, Any]:
     if _is_name(groups):
         return {str(groups): groups}
     is_list = isinstance(groups, list | tuple) and len(groups) != n
-    # Numbers may be labels of other rows, passed by mistake.
+    # A wrong number of labels may belong to other rows, passed by mistake.
     if is_list and all(isinstance(one, str) or one in names for one in groups):
         return {str(name): name for name in groups}
     if np.ndim(groups) > 1:
         got = f"groups: got shape {np.shape(groups)}; expected labels of shape ({n},)"
-        raise ValueError(f"{got}: pass several as a frame, or as a dict of name -> labels.")
+        raise ValueError(f"{got}: pass several kinds as a frame or a dict of name -> labels.")
     name = getattr(groups, "name", None)
     return {"group" if name in (None, "") else str(name): groups}
 
@@ -416,9 +416,9 @@ def size_cells(bounds: Array, rows: Outcomes) -> tuple[tuple[Cell, ...], list[st
         finite = low if low == high else f"{low} to {high}"
         labels.append("infinite" if np.isinf(inside.min()) else finite)
     if open_end(bounds) is not None:
-        return (), ["Each interval has one bound, and no length: there are no strata of it."]
+        return (), ["Each interval has one bound and no length, so there are no strata of it."]
     if len(labels) == 1:
-        note = "All intervals have the same length: they do not adapt, and there are no strata of "
-        return (), [f"{note}the length to tell apart."]
+        note = "All intervals have the same length: they do not adapt, and there are no strata"
+        return (), [f"{note} of the length."]
     part = Partition("length", codes, labels, [f"length {label}" for label in labels])
     return count_cells([part], rows), []

@@ -1,4 +1,4 @@
-"""Methods side by side on the same rows, with paired differences and how sure they are."""
+"""Methods side by side on the same rows, with paired differences and their uncertainty."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from localconformal.text import (
     say_share,
 )
 
-#: Columns of the text, by their fields of `Summary`.
+#: Fields of `Summary` -> columns of the text.
 _SHOWN = {"coverage": "coverage", "mean_length": "length", "interval_score": "score"}
 _SHOWN |= {"length_coverage_corr": "corr(length, covered)"}
 _SHOWN |= {"worst_slab_coverage": "worst slab", "excess_risk_l1": "excess risk"}
 METRICS = ("interval_score", "length", "coverage")
 BOTH_FINITE = "Differences of score and length use only rows where both methods are finite."
-#: Fewer rows have rough intervals; characters of a method's name in the text.
+#: With fewer rows, confidence intervals are rough; characters of a method's name in the text.
 _FEW_ROWS, _WIDEST = 30, 90
 #: Endings of fields of `Summary` that have no mean over splits.
 _NO_MEAN = ("p_value", "_lower", "_upper", "_error")
-#: Draws of calibration rows, and rows whose bounds are watched meanwhile.
+#: Draws of calibration rows, and number of rows whose bounds are followed.
 _DRAWS, _ROWS_MOVED = 50, 500
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """One method: its summary, and what is compared, of each row or, over splits, of each split.
+    """One method: its summary, and the values compared, per row or, over splits, per split.
 
     ``movement`` is how far bounds move when calibration rows are redrawn; see `bound_movement`.
     """
@@ -64,11 +64,11 @@ class Method:
 
 @dataclass(frozen=True)
 class Difference:
-    """A method less the reference, averaged over rows; over several splits, over these too.
+    """A method minus the reference, averaged over rows and, if there are several, over splits.
 
-    ``metric`` is "interval_score", "length" or "coverage"; ``error`` the standard error, NaN for
-    one row; ``lower`` and ``upper`` the 95 % confidence interval, by the normal approximation over
-    rows, by Student's t over splits; ``n`` the rows where both methods are finite.
+    ``metric`` is "interval_score", "length" or "coverage"; ``error`` is the standard error, NaN for
+    one row; ``lower`` and ``upper`` are the 95 % confidence interval, by the normal approximation
+    over rows, by Student's t over splits; ``n`` counts the rows where both methods are finite.
     """
 
     method: str
@@ -83,7 +83,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Methods on the same rows; with ``splits``, the means over these, as by `over`."""
+    """Methods on the same rows; with ``splits``, means over splits, from `over`."""
 
     methods: tuple[Method, ...]
     notes: tuple[str, ...]
@@ -92,17 +92,17 @@ class Comparison:
 
     @classmethod
     def over(cls, splits: Sequence[Comparison], test_over_fit: float) -> Comparison:
-        """The same methods on several random splits of one table: means, and how sure they are.
+        """The same methods on several random splits of one table: means and their uncertainty.
 
         With R splits, the interval of a mean is mean ± t_{R-1} sqrt((1 / R + n_test / n_fit) s^2)
-        with s^2 the variance over splits: they share rows, so that 1 / R alone would be too sure
-        (Nadeau and Bengio 2003). The band of a coverage is that of its mean. A single split is
+        with s^2 the variance over splits: they share rows, so 1 / R alone would be too small
+        (Nadeau and Bengio 2003). The band of a coverage is for its mean. A single split is
         returned as it is. ``test_over_fit`` is n_test / n_fit.
         """
         named = [{method.name: method for method in split.methods} for split in splits]
         if not splits or any(list(split) != list(named[0]) for split in named):
             got = f"splits: got the methods {[list(split) for split in named]}"
-            raise ValueError(f"{got}; expected one split or more, with the same methods in each.")
+            raise ValueError(f"{got}; expected at least one split, with the same methods in each.")
         if len(splits) == 1:
             return splits[0]
         of_each = [[split[name] for split in named] for name in named[0]]
@@ -122,7 +122,7 @@ class Comparison:
         return self.ranked[0].name
 
     def frame(self) -> Any:
-        """One row for each method (pandas)."""
+        """One row per method (pandas)."""
         rows = [
             {"method": m.name, **asdict(m.summary), "movement": m.movement} for m in self.methods
         ]
@@ -131,7 +131,7 @@ class Comparison:
         return make_frame(at_ends(columns, ["method", "coverage"], last), None)
 
     def paired(self, reference: str | None = None) -> tuple[Difference, ...]:
-        """Every other method less the reference (None: the best one), metric by metric."""
+        """Every other method minus the reference (None: the best), metric by metric."""
         by_name, found = {method.name: method for method in self.methods}, list[Difference]()
         chosen = self.best if reference is None else reference
         if chosen not in by_name:
@@ -160,13 +160,13 @@ class Comparison:
         return f"Methods on the same rows {rows}, target {say_level(one.confidence_level)}"
 
     def differences_heading(self) -> str:
-        """What the differences are from."""
+        """What the differences refer to."""
         name = one_line(self.best, _WIDEST)
         return f"Differences from {name}, with their 95 % confidence intervals"
 
     def texts(self) -> tuple[list[list[str]], list[list[str]]]:
-        """The two tables as texts, the names of their columns first."""
-        # Of bounds without a model nothing is known of that.
+        """The two tables as text, column names first."""
+        # Unknown for bounds without a model.
         moves = ["bounds move"] * any(not math.isnan(m.movement) for m in self.methods)
         methods, found = [["method", *_SHOWN.values(), *moves]], dict[str, list[str]]()
         for method in self.methods:
@@ -206,15 +206,15 @@ def compare(
     """Methods side by side on rows that are new to all of them.
 
     Differences are paired: with d_i the difference of two methods on row i, the standard error is
-    that of the mean of d, far below those of the two means when the methods err alike. It is the
-    rows' share of the uncertainty; another training or calibration set would add its own.
+    that of the mean of d, far below those of the two means if the methods make similar errors. It
+    covers the choice of test rows only; another training or calibration set would add to it.
 
     Parameters
     ----------
     candidates : dict of name -> fitted estimator, or intervals of shape (n, 2)
     X, y : array (n,) or (n, d), series or frame; array of shape (n,)
     confidence_level : float, default=None
-        As in `audit`; None is what all estimators were set to, 0.9 if all candidates are intervals.
+        As in `audit`; None is the level of all estimators, 0.9 if all candidates are intervals.
     random_state : int, default=0
 
     Examples
@@ -257,7 +257,7 @@ def compare(
     methods = tuple(method for method, _ in described)
     notes = [*column_notes, *(note for _, found in described for note in found)]
     if len(methods[0].length) < _FEW_ROWS:
-        notes.append("Confidence intervals of so few rows are rough.")
+        notes.append("With so few rows, confidence intervals are rough.")
     if any(method.summary.share_infinite > 0 for method in methods):
         notes.append(BOTH_FINITE)
     return Comparison(methods, tuple(notes))
@@ -269,10 +269,10 @@ def bound_movement(
     """How far a bound moves when calibration rows are redrawn, as a share of the mean length.
 
     The standard deviation of each bound over 50 bootstrap draws of the calibration rows, averaged
-    over bounds that are finite in all of them (of 500 rows at most); models and laws stay as they
-    are. NaN where there is no such bound, and for bounds without a model of this library, models
-    with groups or weights beside X, and those that keep more of calibration rows than their scores
-    and places (LCP).
+    over bounds that are finite in all of them (of at most 500 rows); models and laws are not
+    refitted. NaN if there is no such bound, for bounds without a model of this library, for models
+    that take groups or weights with X, and for those that keep more of the calibration rows than
+    their scores and positions (LCP).
     """
     calibration = getattr(model, "calibration_", None)
     if not isinstance(calibration, Calibration) or model._beside_given:
@@ -296,8 +296,8 @@ def bound_movement(
 
 
 def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
-    """Of each row (n,) what is compared, by the names of `METRICS`."""
-    # One row of n levels: the score does not change when y and the bounds move together.
+    """The values compared (n,), by the names of `METRICS`."""
+    # As one row of n levels: the score does not change when y and the bounds move together.
     around = (bounds - y[:, None]).T[None]
     return {
         "interval_score": np.asarray(interval_score([0.0], around, np.full(len(y), level))),
@@ -307,7 +307,7 @@ def row_values(y: Array, bounds: Array, level: float) -> dict[str, Array]:
 
 
 def paired_mean(ours: Array, theirs: Array) -> tuple[float, float, float, float, int]:
-    """Mean difference (n,), its standard error, 95 % interval and rows, where both are finite."""
+    """Mean difference of rows (n,) where both are finite, its standard error, 95 % interval, n."""
     both = np.isfinite(ours) & np.isfinite(theirs)
     n = len(each := ours[both] - theirs[both])
     mean = float(each.mean()) if n else math.nan
@@ -340,5 +340,5 @@ def _mean_method(methods: Sequence[Method], test_over_fit: float) -> Method:
 
 def say_splits(n: int) -> str:
     """What the numbers of several splits are."""
-    ours = f"Numbers are means of {n} random splits"
-    return f"{ours}; intervals allow for the rows that splits share."
+    ours = f"Numbers are means over {n} random splits"
+    return f"{ours}; confidence intervals allow for the rows that splits share."

@@ -1,6 +1,6 @@
 """Can these rows be trusted as calibration rows? A test of a fixed set, before deployment.
 
-scores   the new rows' adjusted scores among those of the calibration rows, by permutation
+scores   the adjusted scores of the new rows against the calibration rows', by permutation
 x        whether a classifier tells the rows apart, on a half that it has not seen
 """
 
@@ -25,9 +25,9 @@ from localconformal.regressors.base import calibration_of, check_target, interva
 from localconformal.rows import take_rows
 from localconformal.text import say_p_value
 
-#: Permutations, which a p-value is a multiple of one over; streams that a power is the share of.
+#: Number of permutations behind a p-value, and of simulated streams behind a power.
 _N_PERMUTATIONS, _N_TRIALS = 999, 200
-#: Rows of either kind that a classifier learns from at the most, and at the least.
+#: Most and fewest rows of either kind for the classifier.
 _MOST_ROWS, _FEWEST_ROWS = 20_000, 40
 _NUMBERS_AT_A_TIME = 2**20
 
@@ -36,12 +36,12 @@ _NUMBERS_AT_A_TIME = 2**20
 class Exchangeability:
     """Do n new rows look like the calibration rows?
 
-    ``score_p_value`` is of the test that scores have one distribution, ``x_p_value`` that x has:
-    small ones speak against it. ``auc`` is the chance that the classifier ranks a new row above a
-    calibration row, 1/2 where it cannot tell them apart; both are NaN where nothing is known of
-    calibration rows' x. ``power`` is the chance that the test of scores, at 5 %, finds noise so
-    much larger that coverage falls by as much as alpha: from 90 to 80 %. ``coverage`` is the share
-    of the new rows that their intervals cover.
+    ``score_p_value`` tests whether both kinds of rows have the same distribution of scores,
+    ``x_p_value`` the same of x; small values say that they differ. ``auc`` is the probability that
+    the classifier ranks a new row above a calibration row, 1/2 if it cannot tell them apart; both
+    are NaN if nothing is known about the calibration rows' x. ``power`` is the probability that the
+    test of scores, at 5 %, detects noise large enough to lower coverage by alpha, such as from 90
+    to 80 %. ``coverage`` is the share of new rows that their intervals cover.
     """
 
     n: int
@@ -55,7 +55,7 @@ class Exchangeability:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether either test speaks against the rows, at 5 % for both together (Bonferroni)."""
+        """Whether either test finds a difference, at 5 % for both together (Bonferroni)."""
         return bool(np.nanmin([self.score_p_value, self.x_p_value]) < ALPHA / 2.0)
 
     def __str__(self) -> str:
@@ -64,27 +64,28 @@ class Exchangeability:
         score, x = say_p_value(self.score_p_value), say_p_value(self.x_p_value)
         lines = [
             f"Can these {self.n:,} rows be trusted as calibration rows? "
-            + ("They differ from the" if self.is_doubtful else "Nothing tells them from the")
+            + ("They differ from the" if self.is_doubtful else "No difference was found from the")
             + f" {self.n_calibration:,} in use.",
-            f"Scores: p = {score}; with as many rows, {fallen} would be found with probability "
+            f"Scores: p = {score}; with this many rows, {fallen} would be found with probability "
             f"{self.power:.2f}.",
         ]
         if np.isnan(self.x_p_value):
             lines.append(
-                "x: not tested; pass X_calibration, which the model does not keep."
+                "x: not tested; pass X_calibration, as the model keeps no rows."
                 if min(self.n, self.n_calibration) >= _FEWEST_ROWS
-                else f"x: not tested; that takes {_FEWEST_ROWS} rows of each kind."
+                else f"x: not tested; that needs {_FEWEST_ROWS} rows of each kind."
             )
         else:
-            lines.append(f"x: p = {x}; a classifier ranks the two kinds right in {self.auc:.0%}.")
+            ranks = f"a classifier ranks {self.auc:.0%} of pairs of the two kinds correctly"
+            lines.append(f"x: p = {x}; {ranks}.")
         if self.score_p_value < ALPHA / 2.0:
             lines.append(
                 f"Scores differ: intervals made for {level:.0%} cover {self.coverage:.1%} of these "
-                "rows; do not mix them with the calibration rows."
+                "rows; do not add them to the calibration rows."
             )
         elif self.is_doubtful:
             lines.append(
-                "Only x differs: coverage held for these rows, and may fail for another mixture."
+                "Only x differs: coverage held for these rows but may fail for another mix of x."
             )
         return "\n".join(lines)
 
@@ -98,18 +99,18 @@ def exchangeability_test(
     random_state: int = 0,
     **beside: Any,
 ) -> Exchangeability:
-    """Whether rows come from the distribution of the calibration rows, in what matters here.
+    """Whether rows come from the distribution of the calibration rows, as far as it matters here.
 
-    Scores: with k_i of the i smallest of all N = n + m adjusted scores those of new rows, the
-    statistic is Anderson and Darling's of two samples,
+    Scores: if k_i of the i smallest of all N = n + m adjusted scores belong to new rows, the
+    statistic is Anderson and Darling's for two samples,
 
         A = sum_i (k_i - i m / N)^2 / (i (N - i)),
 
-    which looks at the ends above all, where misses are. Its p-value is (1 + #{permuted >= A}) /
-    1000 over 999 permutations of the rows (within cells that are calibrated apart): exact at any
-    size and with ties. x: a classifier learns from one half of the rows which are new; Mann and
-    Whitney's test on the other half (Lopez-Paz and Oquab, ICLR 2017) keeps its size whatever the
-    classifier, which sees nothing of that half, not even its labels of categories.
+    which emphasises the ends, where misses are. Its p-value is (1 + #{permuted >= A}) / 1000 over
+    999 permutations of the rows (within cells that are calibrated separately): exact at any size
+    and with ties. x: a classifier learns from one half of the rows which are new; the Mann-Whitney
+    test on the other half (Lopez-Paz and Oquab, ICLR 2017) is valid for any classifier, which sees
+    nothing of that half, not even its category labels.
 
     Parameters
     ----------
@@ -119,10 +120,10 @@ def exchangeability_test(
     y : array of shape (m,)
     X_calibration : array or frame of shape (n, d), default=None
         The calibration rows' x. None: x is judged by the local law's quantiles there, which the
-        model keeps, and not at all where it has no law.
+        model keeps, or not at all if it has no law.
     random_state : int, default=0
     **beside
-        ``groups`` or ``weights`` of the rows, where `fit` was given them.
+        ``groups`` or ``weights`` of the rows, if `fit` was given them.
 
     Examples
     --------
@@ -161,7 +162,7 @@ def exchangeability_test(
 
 
 def _statistic(is_new: Array, is_cut: Any = True) -> Array:
-    """Anderson and Darling's, of labels (..., N) in the order of the scores.
+    """Anderson and Darling's statistic of labels (..., N) in the order of the scores.
 
     With k of the first i rows new, and m of all N, the sum of (k - i m / N)^2 / (i (N - i)) over
     the cuts after i rows; there are none between equal scores.
@@ -184,7 +185,7 @@ def _permuted(is_new: Array, groups: list[Any], is_cut: Any, rng: Any) -> Array:
 
 
 def _score_test(seen: Array, new: Array, cells: NDArray[Any], rng: Any) -> float:
-    """p-value that both have one distribution; rows are exchanged within cells (n + m,) alone."""
+    """p-value of equal distributions; rows are permuted only within cells (n + m,)."""
     scores, is_new = np.concatenate([seen, new]), np.repeat([0.0, 1.0], [len(seen), len(new)])
     order = np.argsort(scores, kind="stable")
     is_new, cells, is_cut = is_new[order], cells[order], np.diff(scores[order]) > 0.0
@@ -196,7 +197,7 @@ def _score_test(seen: Array, new: Array, cells: NDArray[Any], rng: Any) -> float
 
 
 def _power(n: int, m: int, level: float, rng: Any) -> float:
-    """Share of trials with normal noise, larger so that misses double, that the test finds."""
+    """Share of trials that the test detects, with normal noise so large that misses double."""
     alpha = 1.0 - level
     larger = ndtri(1.0 - alpha / 2.0) / ndtri(1.0 - min(2.0 * alpha, 0.99) / 2.0)
     labels = np.repeat([0.0, 1.0], [n, m])
@@ -209,14 +210,14 @@ def _power(n: int, m: int, level: float, rng: Any) -> float:
 
 
 def _classifier_test(seen: Any, new: Any, rng: Any) -> tuple[float, float]:
-    """p-value that rows are of one kind, and the AUC on the half that the classifier has not seen.
+    """p-value of equal distributions, and AUC, on the half that the classifier has not seen.
 
-    NaN for both with fewer than 40 rows of either kind.
+    Both are NaN with fewer than 40 rows of either kind.
     """
     if min(len(seen), len(new)) < _FEWEST_ROWS:
         return nan, nan
     kept = [rng.permutation(len(X))[:_MOST_ROWS] for X in (seen, new)]
-    # From rows to learn from alone: a label of the other half must not be known for being "seen".
+    # From learning rows only: a label of the other half must not be known as "seen".
     view = Features().fit(take_rows(seen, kept[0][: len(kept[0]) // 2]))
     points, labels, learns = [], [], []
     for kind, (X, some) in enumerate(zip((seen, new), kept, strict=True)):

@@ -1,12 +1,12 @@
 """Rules: regions off the target, found on one half of the rows and tested on the other.
 
 The nodes of shallow trees on "covered, minus the target" are boxes of at most three conditions;
-trees are greedy, so that several are grown. A box scores n KL(coverage, target) - COST (bounds).
-The bounds of the better boxes are searched anew. Boxes covered too rarely and boxes covered too
-often compete among themselves, so that one side does not hide the other. The best box is taken,
-its rows are put aside, and the others are judged by the rows they have left. Where all rows are off
-the target, a box must differ from the rows outside of it as well: with shares s inside, s' outside
-and s0 of all, the evidence is at most n KL(s, s0) + n' KL(s', s0).
+trees are greedy, so several are grown. A box scores n KL(coverage, target) - COST (bounds). The
+bounds of the better boxes are then refined. Boxes covered too rarely and boxes covered too often
+compete separately, so that one side does not hide the other. The best box is taken, its rows are
+removed, and the others are judged by their remaining rows. If overall coverage is off the target, a
+box must also differ from the rows outside it: with shares s inside, s' outside and s0 of all, the
+evidence is at most n KL(s, s0) + n' KL(s', s0).
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from localconformal.columns import LABEL, MISSING, Column, read_columns
 from localconformal.quantiles import Array
 from localconformal.text import listing
 
-#: Regions are not found better with more rows than these, only more slowly.
+#: More rows than these do not improve the search, they only slow it down.
 _MAX_FIND_ROWS, _MAX_FIND_CELLS = 50_000, 4_000_000
 _MAX_DEPTH, _MAX_RULES = 3, 10
 #: Least share of the finding rows in a region, and least number of them.
 _LEAF_SHARES, _FEWEST_ROWS = (0.02, 0.05, 0.1), 20
-#: A region of nearly all rows is what the summary tells.
+#: A region of nearly all rows is already covered by the summary.
 _LARGEST_SHARE, _TREES_OF_A_KIND = 0.9, 8
-#: Boxes of either side whose bounds are searched anew, places tried for one; labels of a column.
+#: Boxes of either side whose bounds are refined, places tried for one; labels of a column.
 _MAX_REFINED, _PLACES, _MAX_LABELS = 20, 40, 20
 #: What a bound must add to the log-likelihood ratio: as much as a p-value of 0.005. Below the
-#: second, on the rows that found it, a region is not worth a test.
+#: second, on the rows used to find it, a region is not worth a test.
 _COST, _LEAST_SCORE = 4.0, 0.0
 
 #: (axis, low, high) of each condition low < point <= high, by axis.
 _Box = tuple[tuple[int, int, int], ...]
-#: A box and the side of the target that it is on: -1 below, 1 above.
+#: A box and its side of the target: -1 below, 1 above.
 _Sided = tuple[_Box, int]
 _Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule(Counted):
-    """A region of the features, and its coverage on rows that did not find it.
+    """A region of the features, and its coverage on rows not used to find it.
 
-    ``text`` has its ``conditions`` in words; for the numbers see `Counted`. ``found_coverage``, of
-    the ``found_n`` rows that found it, is biased: for comparison only.
+    ``text`` has its ``conditions`` in words; for the numbers see `Counted`. ``found_coverage``, on
+    the ``found_n`` rows used to find it, is biased: for comparison only.
     """
 
     conditions: tuple[Condition, ...]
@@ -59,31 +59,31 @@ class Rule(Counted):
     found_coverage: float
 
     def rows(self, X: Any) -> NDArray[np.bool_]:
-        """Which rows of X lie in the region; X with the columns of the audit."""
+        """Which rows of X, with the columns of the audit, lie in the region."""
         columns = {column.name: column for column in read_columns(X, len(X))}
         if lost := [one.feature for one in self.conditions if one.feature not in columns]:
             got = f"X: got the columns {listing(columns)}, without {listing(lost)}"
-            raise ValueError(f"{got}; expected the columns of the audit, under their names.")
+            raise ValueError(f"{got}; expected the columns of the audit, with the same names.")
         return _holds(self.conditions, columns)
 
 
 def find_rules(
     columns: list[Column], rows: Outcomes, random_state: int
 ) -> tuple[tuple[Rule, ...], list[str]]:
-    """Rules, the most significant first, and what to know about them."""
+    """Rules, the most significant first, and notes on them."""
     most = int(np.clip(_MAX_FIND_CELLS // max(len(columns), 1), 2_000, _MAX_FIND_ROWS))
     n_find, notes = min((n := len(rows.covered)) // 2, most), []
     if n_find < 2 * _FEWEST_ROWS:
-        return (), [f"Rules were not looked for: {4 * _FEWEST_ROWS} rows are needed."]
+        return (), [f"Rules were not searched for: that needs {4 * _FEWEST_ROWS} rows."]
     if rows.covered.all() or not rows.covered.any():
-        return (), ["Rules were not looked for: coverage is the same in all rows."]
+        return (), ["Rules were not searched for: coverage is the same in all rows."]
     order = np.random.default_rng(random_state).permutation(n)
     find, test = order[:n_find], order[n_find:]
     if n_find < n // 2:
         notes.append(f"Rules were found on {n_find:,} rows and tested on the other {len(test):,}.")
     if not (regions := _find_regions(columns, find, rows, random_state)):
-        notes.append(f"No rule stood out on the {n_find:,} rows that were searched for rules.")
-    # The regions that have rows to be tested on are one family of tests.
+        notes.append(f"No rule stood out on the {n_find:,} rows searched for rules.")
+    # The regions that have rows for testing are one family of tests.
     by_name, held = {column.name: column for column in columns}, rows.take(test)
     masks = [(region, _holds(region, by_name)) for region in regions]
     kept = [(region, mask[find], mask[test]) for region, mask in masks if mask[test].any()]
@@ -99,7 +99,7 @@ def find_rules(
     if len(told) < len(rules):
         notes.append(
             f"{len(rules) - len(told)} of {len(rules)} regions found are not listed as rules: "
-            "their coverage is that of the other rows."
+            "their coverage does not differ from that of the other rows."
         )
     return tuple(told), notes
 
@@ -143,7 +143,7 @@ def _find_regions(
 
 
 def _make_axes(columns: list[Column], rows: NDArray[np.intp], fewest: int) -> list[_Axis]:
-    """All that a tree may split these rows on, so that ``fewest`` are on either side."""
+    """Everything a tree may split these rows on with at least ``fewest`` on either side."""
     axes = []
     for column in columns:
         codes = column.codes[rows]
@@ -158,7 +158,7 @@ def _make_axes(columns: list[Column], rows: NDArray[np.intp], fewest: int) -> li
 
 def _propose_boxes(axes: list[_Axis], target: Array, random_state: int) -> set[_Box]:
     """The nodes of shallow trees of the target (m,) on the axes."""
-    # Missing numbers go with the median here, and fulfil no condition on their order later.
+    # Missing numbers go with the median here, and meet no condition on their order later.
     points = np.stack([axis.points for axis in axes], axis=1).astype(np.float32)
     for column in points.T:
         if (known := column[column != MISSING]).size < len(column):
@@ -208,7 +208,9 @@ class _Search:
         return inside
 
     def evidence(self, n: Any, hits: Any, side: Any) -> Array:
-        """n KL(coverage, target) for each count of rows; -inf on the other side, for few or all."""
+        """n KL(coverage, target) for each count of rows; -inf on the other side, or for too few or
+        nearly all rows.
+        """
         tau, share = self.confidence_level, hits / np.maximum(n, 1)
         found, beyond = n * _divergence(share, tau), side * (share - tau)
         if self.shifted:
@@ -221,9 +223,9 @@ class _Search:
         return np.where(fits, found, -np.inf)
 
     def scores(self, boxes: list[_Box], masks: _Mask, sides: Any) -> Array:
-        """Evidence less cost of each box, by its mask (K, m) and its side."""
+        """Evidence minus cost of each box, by its mask (K, m) and its side."""
         last = [axis.last for axis in self.axes]
-        # To leave missing numbers out costs as much as one bound.
+        # Leaving missing numbers out costs as much as one bound.
         bounds = [sum(max(1, (low > -1) + (high < last[j])) for j, low, high in b) for b in boxes]
         found = self.evidence(masks.sum(axis=1), (masks & self.covered).sum(axis=1), sides)
         return found - _COST * np.array(bounds)
@@ -241,7 +243,7 @@ class _Search:
         return found
 
     def refine(self, box: _Box, side: int) -> _Box:
-        """The box with the bounds of each condition searched anew, until nothing is gained."""
+        """The box with the bounds of each condition refined until nothing is gained."""
         for _ in range(_MAX_DEPTH):
             before = box
             for j, _, _ in before:

@@ -1,4 +1,4 @@
-"""The command line: ``localconformal demo`` and what follows, thin functions, one per command."""
+"""The command line: one thin function per command, such as ``localconformal demo``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-#: What the extra "cli" brings and the core does not.
+#: Packages that the extra "cli" adds to the core.
 NEEDED = ("typer", "rich", "matplotlib", "pandas", "pyarrow", "skops", "jinja2")
-#: Asks to end, from other programs and from a terminal that is closed; Windows lacks the second.
+#: Requests to end, by other programs or a closed terminal; Windows lacks the second.
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
@@ -22,11 +22,11 @@ def main() -> None:
             f"The localconformal command needs {', '.join(missing)}, which is not installed: "
             "run pip install 'localconformal[cli]'."
         )
-    # OpenMP reads it when scikit-learn is imported. Threads that wait spin by default: on a busy
-    # machine they keep those from the processor that have work, and 10 s of fitting took 200 s.
+    # OpenMP reads this when scikit-learn is imported. By default waiting threads spin: on a busy
+    # machine they take the processor from those that have work, and 10 s of fitting took 200 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for number in _ENDING:
-        # nohup has one of them ignored, and that stays.
+        # nohup ignores one of them; leave that alone.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
     from localconformal.cli.app import app
@@ -35,8 +35,8 @@ def main() -> None:
 
 
 def _end(number: int, frame: Any) -> None:
-    """End as after an error, so that unfinished files are removed; the shell's code for signals."""
+    """End as after an error, which removes unfinished files, with the shell's code for signals."""
     for one in (*_ENDING, signal.SIGINT):
-        # What comes while files are removed comes too late.
+        # Ignore signals that arrive while files are being removed.
         signal.signal(one, signal.SIG_IGN)
     sys.exit(128 + number)

@@ -13,7 +13,7 @@ from localconformal.cli.console import EXIT_CODES, answering
 from localconformal.cli.demo import demo
 from localconformal.cli.run import predict, run
 
-#: A function per command, whose name and docstring are what the user sees.
+#: One function per command; users see its name and docstring.
 COMMANDS = (demo, run, predict, audit, compare)
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ _VERSION = typer.Option("--version", callback=_tell, is_eager=True, help="Print 
 
 @app.callback()
 def localconformal(version: Annotated[bool, _VERSION] = False) -> None:
-    """Prediction intervals for any regression model: guaranteed to cover, adapted to each x."""
+    """Prediction intervals for any regression model: guaranteed coverage, adapted to each x."""
 
 
 for command in COMMANDS:

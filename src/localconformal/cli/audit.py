@@ -1,4 +1,4 @@
-"""``localconformal audit``: for whom do anyone's intervals fail?"""
+"""``localconformal audit``: where and for whom do intervals fail, whoever made them?"""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ _column = functools.partial(typer.Option, metavar="COLUMN", show_default=False)
 
 
 def audit(
-    predictions: Annotated[Path, argument(help="A table with y, both bounds and features.")],
+    predictions: Annotated[Path, argument(help="A table of y, both bounds and features.")],
     y: Annotated[str, _column(help="Column of the observed values.")],
     lower: Annotated[str, _column(help="Column of the lower bounds.")],
     upper: Annotated[str, _column(help="Column of the upper bounds.")],
     groups: Annotated[Columns, _column(help="Column of group labels; repeatable.")] = None,
-    features: Annotated[Columns, _column(help="Column to look into; all if none.")] = None,
+    features: Annotated[Columns, _column(help="Feature; repeatable. Default: all.")] = None,
     level: Annotated[
-        float | None, console.option(help="Share they should cover; else 0.9.")
+        float | None, console.option(help="Share of rows to cover. Default: 0.9.")
     ] = None,
     seed: console.Seed = 0,
     out: console.Out = Path("localconformal-audit"),
     as_json: console.Json = False,
 ) -> None:
-    """Audit anyone's intervals: where, for whom do they fail?
+    """Audit any intervals: where and for whom do they fail?
 
-    Parts of the rows that are covered too rarely fail; those covered too often are told apart. The
-    rows must be new to whatever made the intervals. Writes report.html and audit.json.
+    Looks for parts of the rows that are covered too rarely; those covered too often are listed
+    separately. The rows must be new to whatever made the intervals. Writes report.html and
+    audit.json.
 
     \b
     Example:  localconformal audit predictions.csv --y price --lower low --upper high \\
@@ -68,14 +69,14 @@ def audit(
         write_together(dict(zip(files.values(), writers, strict=True)))
     said = [audit_text(found, rest=str(files["audit"])), *notes]
     if level is None:
-        said.append(f"The target of {say_level(target)} is the default; --level sets another.")
+        said.append(f"The target of {say_level(target)} is the default; change it with --level.")
     console.show({**record, "files": files}, said, as_json)
 
 
 def _read_rows(
     path: Path, named: tuple[str, str, str], groups: Columns, features: Columns
 ) -> tuple[dict[str, Any], dict[str, Any] | None, list[str]]:
-    """X (n, d), y (n,) and intervals (n, 2) where all numbers are known; labels by group; notes."""
+    """X (n, d), y (n,) and intervals (n, 2) of rows with no missing number; groups; notes."""
     import numpy as np
 
     from localconformal.io.tables import TableError, about, check_columns, read_table, table_columns
@@ -101,11 +102,11 @@ def _read_rows(
     notes = []
     if left_out := len(known) - len(kept):
         some = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"
-        notes.append(f"{some} left out: {', '.join(named)} are not all known there.")
+        notes.append(f"{some} left out: {y}, {lower} or {upper} is missing there.")
     X = kept[list(dict.fromkeys(among))] if among else kept.drop(columns=list(named))
     if not X.shape[1]:
         X = X.assign(row=np.arange(len(X)))
-        notes.append("The table has no other column: failures are sought in the order of its rows.")
+        notes.append("The table has no other column: the audit goes by the order of its rows.")
     labels = {name: kept[name] for name in by} or None
     rows = {"X": with_times(X), "y": numbers[:, 0], "intervals": numbers[:, 1:]}
     return rows, labels, notes

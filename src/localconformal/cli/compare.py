@@ -21,7 +21,7 @@ def compare(
     data: console.Data,
     target: console.Target,
     methods: Annotated[
-        console.Columns, console.option(help=f"{console.METHOD_NAMES}; a,b or repeated; else all.")
+        console.Columns, console.option(help=f"{console.METHOD_NAMES}. Default: all.")
     ] = None,
     features: console.Features = None,
     model: console.Model = "hgb",
@@ -36,7 +36,7 @@ def compare(
 ) -> None:
     """Rank methods on one table: same rows, same base model.
 
-    All methods take some minutes. Writes compare.csv, compare.json and report.html.
+    Running all methods takes a few minutes. Writes compare.csv, compare.json and report.html.
 
     \b
     Example:  localconformal compare homes.csv --target price --out compared
@@ -78,21 +78,21 @@ def compare(
 
 
 def _standings_table(found: Ranking) -> Any:
-    """A line per method, the best first; a coverage whose band misses the target is coloured."""
+    """One line per method, best first; a coverage whose band misses the target is coloured."""
     from rich.text import Text
 
     level, first = found.confidence_level, found.trials[0]
     rows = f"{first.n_fit:,} rows to fit and calibrate, {len(first.y):,} new rows"
     table = console.numbers_table(
         f"{say_level(level)} intervals: {rows}",
-        "Score: mean length plus a price for every miss. Seconds: fit and calibrate.",
-        *("method", "score", "more than the best's", "coverage, %", "length", "seconds"),
+        "Score: mean length plus a penalty per miss. Seconds: to fit and calibrate.",
+        *("method", "score", "above the best", "coverage, %", "length", "seconds"),
     )
     for row in found.standings():
         share, low, high = (100 * row[f"coverage{end}"] for end in ("", "_lower", "_upper"))
         style = "red" if high < 100 * level else "yellow" if low > 100 * level else ""
         difference = [row[f"interval_score_difference{end}"] for end in ("", "_lower", "_upper")]
-        # The best differs from none, and an infinite score from all.
+        # Neither the best nor an infinite score has a difference to show.
         is_told = not math.isnan(difference[1]) and math.isfinite(row["interval_score"])
         table.add_row(
             Text(row["method"], style="bold"),
@@ -106,7 +106,7 @@ def _standings_table(found: Ranking) -> Any:
 
 
 def ranking_lines(found: Ranking) -> Iterator[str]:
-    """Who is best and who cannot be told from it; then what failed."""
+    """Which method is best, which are indistinguishable from it, and what failed."""
     best, *others = found.standings()
     finite = (row for row in others if math.isfinite(row["interval_score"]))
     alike = [row["method"] for row in finite if not row["interval_score_difference_lower"] > 0.0]

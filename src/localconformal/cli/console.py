@@ -1,8 +1,8 @@
-"""How a command speaks: results on standard output, all else on standard error.
+"""What commands print: results on standard output, everything else on standard error.
 
-Commands import heavy packages inside, so that ``--help`` is quick. Bad input is a ``ValueError`` or
-``OSError`` of one sentence, and everything else a mistake of ours, with a traceback and code 1.
-Files are written at the very end, so that whatever happens before leaves nothing behind.
+Commands import heavy packages inside functions, so ``--help`` is quick. Bad input raises a
+``ValueError`` or ``OSError`` of one sentence; anything else is a bug, with a traceback and code 1.
+Files are written at the very end, so a failure before that leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from localconformal.text import json_text, one_line, visible
 #: Meaning of each exit code, as `localconformal --help` prints it.
 EXIT_CODES = {
     0: "done",
-    1: "a mistake in localconformal, or a missing package",
-    2: "a file, an option or a value that cannot be used; nothing was written",
-    4: "done, and all files written, but the result could not be printed",
+    1: "a bug in localconformal, or a missing package",
+    2: "a file, an option or a value cannot be used; nothing was written",
+    4: "done and all files written, but the result could not be printed",
     129: "hung up (SIGHUP); no file is half written",
     130: "interrupted (Ctrl-C); nothing was written",
     143: "terminated (SIGTERM); no file is half written",
@@ -35,27 +35,29 @@ _BAD_INPUT, _UNPRINTED, _INTERRUPTED = 2, 4, 130
 #: Characters of a sentence before it is cut.
 _LONGEST = 2_000
 #: Help pages load nothing, so the list of methods is elsewhere.
-METHOD_NAMES = "A name; a wrong one lists all"
+METHOD_NAMES = "slcp, cqr, split, ...; an unknown name lists all"
 
-#: Those whose default, if there is one, needs no word.
+#: For arguments and options whose default is not shown.
 argument = functools.partial(typer.Argument, show_default=False)
 option = functools.partial(typer.Option, show_default=False)
 # Arguments and options of more than one command.
 Data = Annotated[Path, argument(help="A CSV or Parquet file, or a folder of Parquet files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
 Target = Annotated[str, option("--target", "-t", help="Column to predict.")]
 Columns = list[str] | None
-Features = Annotated[Columns, option(help="Columns to predict from: a,b or repeated; else all.")]
+Features = Annotated[Columns, option(help="Features: a,b or repeated. Default: all columns.")]
 Model = Annotated[str, typer.Option(help="default, hgb, forest, linear, or a .skops file.")]
-TestSize = Annotated[float, typer.Option(help="Share of rows to check on.")]
-Support = Annotated[str | None, option(help="LOW,HIGH of the target; 0, is 0 or more.")]
-Integer = Annotated[bool, typer.Option("--integer", help="The target is whole.")]
-Out = Annotated[Path, typer.Option(help="Folder; files there are replaced.", file_okay=False)]
+TestSize = Annotated[float, typer.Option(help="Share of rows held out for the check.")]
+Support = Annotated[str | None, option(help="LOW,HIGH of the target; '0,' is 0 or more.")]
+Integer = Annotated[bool, typer.Option("--integer", help="The target is a whole number.")]
+Out = Annotated[
+    Path, typer.Option(help="Output folder; files of the same name are replaced.", file_okay=False)
+]
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, with errors of the user as one sentence and exit codes as documented."""
+    """The command, with user errors as one sentence and the documented exit codes."""
 
     @functools.wraps(command)
     def answered(*args: Any, **options: Any) -> None:
@@ -66,11 +68,11 @@ def answering(command: Callable[..., None]) -> Callable[..., None]:
             _complain("Interrupted; nothing was written.")
             raise typer.Exit(_INTERRUPTED) from None
         except MemoryError:
-            remedy = "take fewer columns or rows, or fit on Dask in Python"
+            remedy = "use fewer columns or rows, or fit with Dask in Python"
             _complain(f"The table does not fit into memory; {remedy}.")
             raise typer.Exit(_BAD_INPUT) from None
         except (ValueError, OSError) as error:
-            # To find where an error of the user comes from.
+            # To find out where a user error comes from.
             if os.environ.get("LOCALCONFORMAL_TRACEBACK"):
                 raise
             said = one_line(error, _LONGEST) or type(error).__name__
@@ -88,7 +90,7 @@ def _complain(text: str) -> None:
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Warnings for users as sentences on standard error, each once, at the end; others never."""
+    """Print user warnings as sentences on standard error, each once, at the end; no others."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
@@ -107,7 +109,7 @@ def prose(text: str) -> Any:
 
 
 def numbers_table(title: str, caption: str, *headings: str) -> Any:
-    """A rich table without rows: names to the left, numbers to the right."""
+    """An empty rich table: names left-aligned, numbers right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -120,11 +122,11 @@ def numbers_table(title: str, caption: str, *headings: str) -> Any:
 
 
 def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> None:
-    """The result: as one JSON document, or as sentences and rich tables, then its files.
+    """Print the result, as one JSON document or as sentences and rich tables, then its files.
 
-    Texts are printed as they are: no markup, no wrapping, so that a path can be copied; but what a
-    terminal would obey is shown. It comes after the files, so that output that leads nowhere is
-    another error than theirs.
+    Texts are printed as they are: no markup and no wrapping, so a path can be copied, but control
+    characters are escaped. Call it after the files are written, so that output that cannot be
+    printed is a different error from files that cannot be written.
     """
     from rich.console import Console
 
@@ -144,16 +146,16 @@ def show(document: Mapping[str, Any], parts: Iterable[Any], as_json: bool) -> No
                 console.print(part)
         sys.stdout.flush()
     except OSError as error:
-        # Python would try the rest again at exit, and complain.
+        # Otherwise Python would try to print the rest at exit, and complain.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        done = "the command is done, and the files that it makes are written"
+        done = "the command is done and its files are written"
         _complain(f"Cannot print the result ({error.strerror}); {done}.")
         raise typer.Exit(_UNPRINTED) from error
 
 
 @contextmanager
 def log_lines() -> Iterator[None]:
-    """What the library logs, line by line on standard error."""
+    """Print what the library logs, line by line, on standard error."""
     logger, handler = logging.getLogger("localconformal"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))
     before = logger.level
@@ -167,18 +169,18 @@ def log_lines() -> Iterator[None]:
 
 
 def ends_of(support: str | None) -> Any:
-    """The two ends that a text names, None for one that it leaves open; None of no text."""
+    """The two ends given as "LOW,HIGH", None for an open one; None if the option is not given."""
     if support is None:
         return None
     try:
         low, high = (float(end) if end.strip() else None for end in support.split(","))
     except ValueError:
-        what = "expected LOW,HIGH, of which one may be left out, such as 0, or 0,100"
+        what = "expected LOW,HIGH, one of which may be empty, such as '0,' or '0,100'"
         raise ValueError(f"got --support {support!r}; {what}.") from None
     return low, high
 
 
 def split_names(given: list[str] | None, columns: list[str]) -> list[str]:
-    """Names given one by one, or several with commas; a column's own comma stays."""
+    """Names given one by one or separated by commas; a comma within a column name is kept."""
     parts = ([text] if text in columns else text.split(",") for text in given or ())
     return [name if name in columns else name.strip() for names in parts for name in names]

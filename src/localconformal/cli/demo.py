@@ -1,4 +1,4 @@
-"""``localconformal demo``: what the library does, on data whose truth is known."""
+"""``localconformal demo``: what the library does, on data whose true quantiles are known."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _N_TRAIN, _N_TEST, _CONFIDENCE_LEVEL = 2000, 5000, 0.9
 _LEVEL = say_level(_CONFIDENCE_LEVEL)
 EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 SPLIT, _CQR, SLCP, ORACLE = "Split conformal", "CQR", "SLCP", "True quantiles"
-#: Numbers of a method, beside its coverage by region.
+#: Numbers shown per method, in addition to its coverage by region.
 _SHOWN = ("coverage", "mean_length", "interval_score")
 
 
 def demo(out: Out = Path("localconformal-demo"), seed: Seed = 0, as_json: Json = False) -> None:
     """Compare SLCP, CQR and split conformal where the truth is known.
 
-    Simulated data whose noise grows with x; a few seconds. Writes demo.png and report.html.
+    Simulates data whose noise grows with x; takes a few seconds. Writes demo.png and report.html.
 
     \b
     Example:  localconformal demo --out my-demo
@@ -59,7 +59,7 @@ def demo(out: Out = Path("localconformal-demo"), seed: Seed = 0, as_json: Json =
 
 
 def _fit_methods(seed: int, on_step: Callable[[str], None]) -> tuple[Any, Any, dict[str, Any], Any]:
-    """Test rows (5000, 1), y, the intervals of each method and the true ones, the model of SLCP."""
+    """Test rows (5000, 1), y, the intervals of each method and the true ones, the SLCP model."""
     import numpy as np
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
@@ -68,18 +68,18 @@ def _fit_methods(seed: int, on_step: Callable[[str], None]) -> tuple[Any, Any, d
 
     simulation, rng = lc.datasets.load_simulation("sim2"), np.random.default_rng(seed)
     train, (X, y) = simulation.sample(_N_TRAIN, rng), simulation.sample(_N_TEST, rng)
-    # One feature is where the paper's kernel is at its best.
+    # The paper's kernel is at its best with one feature.
     methods: dict[str, Any] = {
         SPLIT: lc.SplitConformalRegressor,
         _CQR: lc.ConformalizedQuantileRegressor,
         SLCP: partial(lc.SLCPRegressor, law=lc.KernelLaw(bandwidth="cv")),
     }
     bands, tail = {}, (1.0 - _CONFIDENCE_LEVEL) / 2.0
-    # On so few rows a second thread costs more than it brings, above all on a busy machine.
+    # On so few rows a second thread costs more than it gains, especially on a busy machine.
     with threadpool_limits(limits=1):
         for name, method in methods.items():
             on_step(name)
-            # Small trees have bands that are smooth in the picture; by default scores rank alike.
+            # Small trees give bands that look smooth; with the defaults the ranking is the same.
             trees = {"max_leaf_nodes": 8, "min_samples_leaf": 50, "random_state": seed}
             loss = {"loss": "quantile", "quantile": 0.5} if name == _CQR else {}
             base = HistGradientBoostingRegressor(**trees, **loss)
@@ -93,7 +93,7 @@ def _table(rows: dict[str, dict[str, Any]]) -> Any:
 
     made = numbers_table(
         f"{_LEVEL} intervals: {_N_TRAIN:,} rows to fit, {_N_TEST:,} new rows",
-        "Coverage in %, over all x and by region of x. Score: length plus misses.",
+        "Coverage in %, overall and by region of x. Score: length plus a penalty per miss.",
         *("", "coverage", "mean\nlength", "interval\nscore"),
         *(f"x in\n{left:g}-{right:g}" for left, right in pairwise(EDGES)),
     )
@@ -101,7 +101,7 @@ def _table(rows: dict[str, dict[str, Any]]) -> Any:
         shares = []
         for share in row["by_region"]:
             off = share - _CONFIDENCE_LEVEL
-            # Regions hold about 1,000 test rows: a coverage further off is no accident.
+            # Regions hold about 1,000 test rows: a larger gap is not chance.
             colour = "green" if abs(off) <= 0.03 else "red" if off < 0 else "yellow"
             shares.append(Text(f"{100 * share:.0f}", style=colour))
         style = "bold" if name == SLCP else "dim" if name == ORACLE else ""
@@ -116,10 +116,11 @@ def _conclusion(rows: dict[str, dict[str, Any]]) -> str:
     (low, *_, high), (least, *_, most) = shares
     fixed, local, ideal = (say_number(rows[name]["mean_length"]) for name in (SPLIT, SLCP, ORACLE))
     return (
-        f"Every method covers about {_LEVEL} of new rows on average; the regions tell them apart. "
-        f"The noise grows with x: one width for all (split conformal) covers {high:.0f} % of one "
+        f"Every method covers about {_LEVEL} of new rows on average; they differ by region. The "
+        f"noise grows with x: one width for all (split conformal) covers {high:.0f} % of one "
         f"region and only {low:.0f} % of another, while SLCP stays between {least:.0f} and "
-        f"{most:.0f} % and has a mean length of {local}, not {fixed}; the truth (last row) {ideal}."
+        f"{most:.0f} %. Mean length: {local} for SLCP, {fixed} for split conformal, {ideal} for "
+        "the true quantiles."
     )
 
 

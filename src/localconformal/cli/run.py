@@ -1,4 +1,4 @@
-"""``localconformal run`` and ``predict``: checked intervals for a table, and those of new rows."""
+"""``localconformal run`` and ``predict``: checked intervals for a table, then for new rows."""
 
 from __future__ import annotations
 
@@ -30,35 +30,43 @@ def run(
     features: console.Features = None,
     groups: Annotated[
         console.Columns,
-        console.option(help="Columns of groups: to audit; several are covered each."),
+        console.option(help="Columns of groups to audit; with several, each is covered."),
     ] = None,
-    identifier: Annotated[str | None, console.option("--id", help="Column of rows' names.")] = None,
+    identifier: Annotated[
+        str | None, console.option("--id", help="Column that identifies rows.")
+    ] = None,
     model: console.Model = "default",
     level: Annotated[
         list[float], typer.Option("--level", "-l", help="Share of rows to cover; repeatable.")
     ] = [0.9],  # noqa: B006
     method: Annotated[
         str | None,
-        typer.Option(help=f"{console.METHOD_NAMES}.", show_default="slcp; conditional for groups"),
+        typer.Option(
+            help=f"{console.METHOD_NAMES}.", show_default="slcp; conditional for several groups"
+        ),
     ] = None,
-    law: Annotated[str | None, console.option(help="auto, forest, ..., or the method's.")] = None,
-    new: Annotated[Path | None, console.option(help="A table of new rows to predict too.")] = None,
+    law: Annotated[
+        str | None, console.option(help="auto, forest, kernel, ... Default: the method's.")
+    ] = None,
+    new: Annotated[Path | None, console.option(help="A table of new rows to predict.")] = None,
     support: console.Support = None,
     integer: console.Integer = False,
-    sides: Annotated[str | None, console.option(help="upper or lower: one bound.")] = None,
-    cv: Annotated[str | None, console.option(help="Folds, such as 10, or loo.")] = None,
+    sides: Annotated[str | None, console.option(help="upper or lower: that bound only.")] = None,
+    cv: Annotated[str | None, console.option(help="Number of folds, or loo.")] = None,
     test_size: console.TestSize = 0.2,
-    time: Annotated[str | None, console.option(help="Column of times: check on the last.")] = None,
+    time: Annotated[
+        str | None, console.option(help="Column of times; the last rows are held out.")
+    ] = None,
     seed: console.Seed = 0,
     out: console.Out = Path("localconformal-run"),
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print each stage.")] = False,
     as_json: console.Json = False,
 ) -> None:
-    """Intervals for a table: fit, calibrate, check on held-out rows.
+    """Make intervals for a table: fit, calibrate, check on held-out rows.
 
     Writes intervals (CSV and Parquet), report.html, model.skops and run.json. Bounds are the
-    columns lower and upper; for several levels lower_0.9, upper_0.9 and so on, and the audit and
-    the report are about the first.
+    columns lower and upper; with several levels, lower_0.9, upper_0.9 and so on, and the audit and
+    the report use the first level.
 
     \b
     Example:  localconformal run homes.csv --target price --out homes
@@ -69,9 +77,9 @@ def run(
     from localconformal.tabular.model import model_file
     from localconformal.tabular.run import run_paths, run_table, write_run
 
-    # What the model will be saved with, before it is fitted.
+    # Fail before the fit if the model could not be saved.
     skops_io()
-    # Intervals of new rows too: those of an earlier run are removed.
+    # Including the intervals of new rows: those of an earlier run are removed.
     check_outputs(run_paths(out, new=True).values(), [data, new, model_file(model)])
     with console.log_lines() if verbose else nullcontext():
         columns = table_columns(data)
@@ -102,7 +110,7 @@ def run(
         )
         command = shlex.join(["localconformal", *sys.argv[1:]])
         about_run = {"command": command, "data": {"file": data, "new": new}}
-        # All that can fail comes before the files.
+        # Everything that can fail comes before the files are written.
         said = list(_summary(done))
         paths, notes = write_run(done, out, new=new, about_run=about_run)
     document = {**about_run, **done.record(), "notes": notes, "files": paths}
@@ -110,19 +118,21 @@ def run(
 
 
 def predict(
-    model: Annotated[Path, console.argument(help="model.skops of a run.")],
+    model: Annotated[Path, console.argument(help="The model.skops of a run.")],
     data: console.Data,
-    level: Annotated[list[float] | None, _as_run("--level", "-l", help="Share to cover.")] = None,
-    identifier: Annotated[str | None, _as_run("--id", help="Column that names rows.")] = None,
+    level: Annotated[
+        list[float] | None, _as_run("--level", "-l", help="Share of rows to cover; repeatable.")
+    ] = None,
+    identifier: Annotated[str | None, _as_run("--id", help="Column that identifies rows.")] = None,
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("intervals.csv"),
     batch_rows: Annotated[int, typer.Option(help="Rows held in memory at a time.", min=1)] = 65_536,
     as_json: console.Json = False,
 ) -> None:
     """Predict new rows with the model of a run.
 
-    Reads and writes in batches, so that files may be larger than memory. Rows keep their order;
-    the column row has their position in the input, from 0. Bounds are lower and upper, for several
-    levels lower_0.9, upper_0.9 and so on.
+    Reads and writes in batches, so files may be larger than memory. Rows keep their order; the
+    column row is their position in the input, from 0. Bounds are the columns lower and upper; with
+    several levels, lower_0.9, upper_0.9 and so on.
 
     \b
     Example:  localconformal predict homes/model.skops new.csv --out new-intervals.csv
@@ -149,19 +159,19 @@ def _summary(done: Run) -> Iterator[Any]:
     n, _, train, calibrate, held = (f"{count:,}" for count in done.rows.values())
     parts = f"{train} to train, {calibrate} to calibrate"
     if done.task.cv is not None:
-        parts = f"{train} to train and to calibrate"
-    yield f"{n} rows: {parts}, {held} held out to check on."
+        parts = f"{train} to train and calibrate"
+    yield f"{n} rows: {parts}, {held} held out for checking."
     yield from map(console.prose, done.notes)
     yield ""
     for row in done.coverage():
-        expected = f" (chance gives {say_band(*row['band'])} %)" if row["band"] else ""
-        covered = f"intervals cover {say_share(row['coverage'])} of rows held out{expected}"
+        expected = f" (expected {say_band(*row['band'])} %)" if row["band"] else ""
+        covered = f"intervals cover {say_share(row['coverage'])} of held-out rows{expected}"
         length = f"mean length {say_number(row['mean_length'])}"
         length = "one bound per row" if done.audit.summary.is_one_sided else length
         yield f"{say_level(row['level'])} {covered}; {length}."
     levels = done.model.levels
     if len(levels) > 1:
-        yield f"The audit and the report are about {say_level(levels[0])}, the first level."
+        yield f"The audit and the report use {say_level(levels[0])}, the first level."
     said = (done.accuracy.text, done.accuracy.warning, *_audit_lines(done.audit))
     yield from map(console.prose, filter(None, said))
 
@@ -169,7 +179,7 @@ def _summary(done: Run) -> Iterator[Any]:
 def _audit_lines(audit: Audit) -> Iterator[str]:
     from localconformal.audit.audit import part_verdict
 
-    titles = {True: "Where coverage fails", False: "Where coverage is higher than asked"}
+    titles = {True: "Where coverage fails", False: "Where coverage exceeds the target"}
     for is_under, title in titles.items():
         parts = [failure for failure in audit.failures() if failure.is_under == is_under]
         many = "1 part" if len(parts) == 1 else f"{len(parts):,} parts"

@@ -4,7 +4,7 @@
 
     lengths -> roles by position -> models -> law on a sample -> sketch of all rows -> theta*
 
-Each arrow is one pass over the rows, or less. What comes to this process is the fitted estimator;
+Each arrow is at most one pass over the rows. Only the fitted estimator comes to this process;
 predictions are lazy.
 """
 
@@ -47,7 +47,7 @@ from localconformal.rows import Rows
 #: No row calibrates; every row does.
 _NONE, _ALL = -1.0, 2.0
 _learning = Lock()
-#: Rows whose numbers are drawn at a time.
+#: Rows whose random numbers are drawn at a time.
 _DRAWN = 2**20
 
 
@@ -70,12 +70,12 @@ def fit(estimator: Any, X: Any, y: Any, extra: Any, fit_params: Mapping[str, Any
 
 
 def _check_kind(estimator: Any, *terms: Method | Parts) -> None:
-    """A method whose rows are calibrated alike, or a refusal."""
+    """Refuse methods that do not calibrate all rows alike."""
     kind = type(estimator)
     if not terms and getattr(estimator, "cv", None) is not None:
         raise ValueError(
             f"got cv={estimator.cv!r} with Dask rows, where one calibration set is large enough; "
-            "leave cv out, or fit to rows in memory: what comes out predicts Dask rows too."
+            "leave cv out, or fit to rows in memory: that model predicts Dask rows too."
         )
     alike = all(type(t.correction) is Correction and t.sides.name != "signed" for t in terms)
     if kind.beside is not None or not alike:
@@ -87,30 +87,30 @@ def _check_kind(estimator: Any, *terms: Method | Parts) -> None:
 
 
 def _check_nothing_else(estimator: Any, extra: Any, fit_params: Mapping[str, Any]) -> None:
-    """Neither extra columns nor fit parameters, which would have to be cut like X."""
+    """Refuse extra columns and fit parameters, which would have to be partitioned like X."""
     given = [*(["groups or weights"] if extra is not None else []), *sorted(fit_params)]
     if given:
         raise ValueError(
-            f"got {', '.join(given)} beside Dask rows, where {type(estimator).__name__} takes X "
-            "and y alone; fit the model yourself and pass it as FrozenEstimator(model)."
+            f"got {', '.join(given)} with Dask rows, for which {type(estimator).__name__} takes "
+            "only X and y; fit the model yourself and pass it as FrozenEstimator(model)."
         )
 
 
 def _first_rows(blocks: Blocks) -> Any:
-    """Some rows of the first block: names, types and the number of columns are read off them."""
+    """Some rows of the first block, to read names, types and the number of columns from."""
     return compute(Step(lambda pair: pair[0][:5], blocks.pairs[0]))[0]
 
 
 def _split(blocks: Blocks, size: float | int | None, seed: int) -> tuple[int, Roles]:
-    """How many rows calibrate, and which: exactly so many have a number up to the threshold."""
+    """How many rows calibrate, and which: exactly those with a number up to the threshold."""
     if size is None:
         return 0, Roles(seed, _NONE)
     count = int(size) if isinstance(size, Integral) else math.ceil(size * blocks.n)
     if count >= blocks.n:
         raise ValueError(
-            f"calibration_size is {size}, of {blocks.n} rows; some rows must be left to train on."
+            f"got calibration_size={size} for {blocks.n} rows; expected some rows left to train on."
         )
-    # The threshold is nearly the share, within 20 standard errors: numbers near it are sorted.
+    # The threshold is within 20 standard errors of the share: only numbers near it are sorted.
     low, high = (count / blocks.n + sign * 10.0 / math.sqrt(blocks.n) for sign in (-1, 1))
     below, near = 0, []
     for start in range(0, blocks.n, _DRAWN):
@@ -123,7 +123,7 @@ def _split(blocks: Blocks, size: float | int | None, seed: int) -> tuple[int, Ro
 def _fit_parts(
     estimator: Any, first: Rows, blocks: Blocks, roles: Roles, n_train: int, seed: int
 ) -> None:
-    """Everything that training rows decide."""
+    """Everything that depends on training rows."""
     task, method = estimator._start_fit(first, np.empty(0), n_train, seed, {})
     _check_kind(estimator, method)
     shell = estimator._light_copy()
@@ -133,7 +133,7 @@ def _fit_parts(
         scorers = make_scorers(method.reference, training, method.needs_reference)
     parts = Parts(scorers.final, method.sides, method.correction)
     if method.needs_reference:
-        # Loaded here: the sketch brings the compiler.
+        # Imported here, because the sketch loads the compiler.
         from localconformal.distributed.laws import fit_laws
 
         with estimator._timed("law"):
@@ -155,7 +155,7 @@ def conformalize(estimator: Any, X: Any, y: Any, extra: Any) -> Any:
 
 
 def _set_calibration(estimator: Any, blocks: Blocks, roles: Roles, n: int) -> None:
-    """theta* at the estimator's own level; a calibration that fails leaves the previous one."""
+    """theta* at the estimator's own level; if calibration fails, the previous one stays."""
     find = partial(_solve, estimator._light_copy(calibration_=None), blocks, roles, n)
     with estimator._timed("calibrate"):
         level = float(estimator.confidence_level)
@@ -189,10 +189,10 @@ def _adjusted_columns(
 
 @dataclass(frozen=True, eq=False)
 class KnownCalibration:
-    """What stays of a calibration on Dask: theta* by level; answers where `Calibration` does.
+    """What is kept of a calibration on Dask: theta* by level; used in place of `Calibration`.
 
-    ``find`` has theta* (S, L) at levels (L,) that are not known yet, by a pass over the rows.
-    It is not kept in copies for workers nor in files, which answer the levels known by then.
+    ``find`` computes theta* (S, L) at new levels (L,) by a pass over the rows. It is not kept in
+    copies for workers or in files, which know only the levels computed so far.
     """
 
     n: int
@@ -207,7 +207,7 @@ class KnownCalibration:
         """theta* (S, L)."""
         asked = list(map(float, levels))
         if not self._known.keys() >= set(asked):
-            # One at a time: two threads that ask for a level make one pass over the rows.
+            # One at a time: two threads that need a level make one pass over the rows.
             with _learning:
                 self._learn([level for level in dict.fromkeys(asked) if level not in self._known])
         return np.stack([self._known[level] for level in asked], axis=1)
@@ -215,15 +215,15 @@ class KnownCalibration:
     def _learn(self, new: list[float]) -> None:
         if new and self.find is None:
             raise ValueError(
-                f"the levels {[*self._known]} were calibrated; got {new}: ask for them before the "
-                "model is saved, or call conformalize again."
+                f"got the levels {new}, but only {[*self._known]} were calibrated; predict at them "
+                "before the model is saved, or call conformalize again."
             )
         if new and self.find:
             self._known.update(zip(new, self.find(np.array(new)).T, strict=True))
 
     @property
     def V(self) -> Array:
-        """Refused: scores stayed on the cluster."""
+        """Not available: scores stayed on the cluster."""
         raise ValueError(
             "a predictive distribution needs the calibration scores, which stayed on the cluster; "
             "call conformalize with rows in memory first."
@@ -231,10 +231,10 @@ class KnownCalibration:
 
 
 def order_statistics(parts: Sequence[Any], n: int, ranks: Sequence[int]) -> Any:
-    """A step for values (K,): column by column the number of a rank, from 1; +inf beyond n.
+    """A step for values (K,): the number of a given rank in each column, from 1; +inf beyond n.
 
-    ``parts`` are steps for arrays (n_p, K) of n rows together. Of a column, no sum of parts has
-    more numbers than stand from the rank on.
+    ``parts`` are steps for arrays (n_p, K) with n rows in all. When parts are combined, no more
+    numbers of a column are kept than lie at or above the rank.
     """
     counts = [max(n - max(rank, 1) + 1, 0) for rank in ranks]
     kept = [Step(lambda part: _largest([part.T], counts), part) for part in parts]
@@ -242,7 +242,7 @@ def order_statistics(parts: Sequence[Any], n: int, ranks: Sequence[int]) -> Any:
 
 
 def _largest(parts: list[Any], counts: list[int]) -> list[Array]:
-    """So many of the largest numbers of each column, ascending."""
+    """The given number of the largest values of each column, ascending."""
     columns = map(np.concatenate, zip(*parts, strict=True))
     return [
         np.sort(column)[max(len(column) - count, 0) :]
@@ -270,13 +270,13 @@ def predict_interval(estimator: Any, X: Any, levels: Array, output: str, extra: 
     _check_columns(estimator, X)
     if extra is not None:
         raise ValueError(
-            "got groups or weights beside a Dask X, which is predicted by X alone; predict such "
+            "got groups or weights with a Dask X, which is predicted from X alone; predict such "
             "rows in memory, partition by partition."
         )
     if output == "frame" and is_dask_array(X):
         raise ValueError(
-            "got output='frame' with a Dask array; expected a Dask frame: predict a frame, or make "
-            "one of the array that comes out."
+            "got output='frame' with a Dask array; expected a Dask frame: pass a frame, or make "
+            "one from the resulting array."
         )
     _learn_levels(estimator, np.atleast_1d(levels))
     if not is_dask_array(X):
@@ -287,7 +287,7 @@ def predict_interval(estimator: Any, X: Any, levels: Array, output: str, extra: 
 
 
 def _map_rows(X: Any, model: Any, shape: tuple[int, ...], *asked: Any) -> Any:
-    """A Dask array of answers (n, *shape) with the chunks of X."""
+    """A Dask array of results (n, *shape) with the chunks of X."""
     return whole_rows(X).map_blocks(
         _ask_part,
         model,
@@ -302,11 +302,11 @@ def _map_rows(X: Any, model: Any, shape: tuple[int, ...], *asked: Any) -> Any:
 
 
 def _check_columns(estimator: Any, X: Any) -> None:
-    """As many columns as at fit, by the same names; before anything is computed."""
+    """Check, before anything is computed, that the columns are those of the fit."""
     if is_dask_array(X):
         if X.ndim < 2 or X.shape[1] != estimator.n_features_in_:
             raise ValueError(
-                f"X has the shape {X.shape}; expected (n, {estimator.n_features_in_}), as at fit."
+                f"X has shape {X.shape}; expected (n, {estimator.n_features_in_}), as at fit."
             )
     elif estimator._columns not in (None, list(X.columns)):
         raise ValueError(
@@ -315,7 +315,7 @@ def _check_columns(estimator: Any, X: Any) -> None:
 
 
 def _learn_levels(estimator: Any, levels: Array) -> None:
-    """theta* at these levels, here and now: workers must not go back to the calibration rows."""
+    """Compute theta* at these levels now: workers must not go back to the calibration rows."""
     calibration = estimator.calibration_
     if not isinstance(calibration, KnownCalibration):
         return
@@ -326,12 +326,12 @@ def _learn_levels(estimator: Any, levels: Array) -> None:
 
 
 def _sent(estimator: Any) -> Any:
-    """Dask's object for a copy of the estimator, without what only fitting needs."""
+    """A Dask object of a copy of the estimator, without what only fitting needs."""
     return as_delayed([held(estimator._light_copy())])[0]
 
 
 def _ask_part(X: Any, model: Any, shape: tuple[int, ...], method: str, *arguments: Any) -> Array:
-    """What a method says of one partition, in one thread: (n, *shape)."""
+    """The result of a method for one partition, in one thread: (n, *shape)."""
     if not len(X):
         return np.empty((0, *shape))
     return np.asarray(in_threads([lambda: getattr(model, method)(X, *arguments)], 1)[0])

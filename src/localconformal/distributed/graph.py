@@ -1,4 +1,4 @@
-"""Steps that Dask runs, rows on Dask as blocks, and the part that each row plays."""
+"""Steps that Dask runs, rows on Dask as blocks, and the role of each row."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from localconformal.quantiles import Array, Support
 from localconformal.regressors.base import check_target
 from localconformal.rows import take_rows
 
-#: Results added up by one task: enough to keep the tree flat, few enough to hold at a time.
+#: Results added up by one task: enough to keep the tree flat, few enough for memory.
 _FAN_IN = 8
-#: Independent numbers of one position: what each decides.
+#: Independent random numbers per position, by their purpose.
 SPLIT, FOLD, DRAW = range(3)
-#: Numbers that Philox makes at a time.
+#: Numbers that Philox generates at a time.
 _WORDS = 4
 
 
@@ -32,7 +32,7 @@ def load(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"rows out of memory and clusters need {module}, which this environment lacks: run "
+            f"Dask rows and clusters need {module}, which is not installed: run "
             "pip install 'localconformal[dask]'."
         ) from error
 
@@ -41,10 +41,10 @@ def load(module: str) -> Any:
 
 
 class Step:
-    """A call to be made by a worker, in one thread; arguments may be steps and Dask's delayed.
+    """A call for a worker, in one thread; arguments may be steps and Dask's delayed objects.
 
-    Lists among the arguments may hold them too. Dask's own delayed objects merge the graphs behind
-    them at each call; steps are turned into one graph at the end, in linear time.
+    Lists among the arguments may hold them too. Dask's own delayed objects merge their graphs at
+    each call; steps are turned into one graph at the end, in linear time.
     """
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
@@ -52,7 +52,7 @@ class Step:
 
 
 def held(value: Any) -> Step:
-    """A value that many steps take: sent to each worker once."""
+    """A value used by many steps: sent to each worker once."""
     return Step(_itself, value)
 
 
@@ -61,14 +61,14 @@ def _itself(value: Any) -> Any:
 
 
 def compute(*wanted: Any) -> tuple[Any, ...]:
-    """Results of steps or Dask collections, on the cluster in force or on this machine."""
+    """Results of steps or Dask collections, on the current cluster or on this machine."""
     steps = [one for one in wanted if isinstance(one, Step)]
     made = dict(zip(map(id, steps), as_delayed(steps), strict=True))
     return tuple(load("dask").compute(*(made.get(id(one), one) for one in wanted)))
 
 
 def add_up(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
-    """One step with the sum of the parts, neighbours first: the order never depends on timing."""
+    """One step for the sum of the parts, neighbours first: the order never depends on timing."""
     level = list(parts)
     while len(level) > 1:
         level = [Step(add, level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
@@ -81,13 +81,13 @@ class _Slot(int):
 
 @dataclass(frozen=True)
 class Call:
-    """The function of one task, with all arguments but the results of other tasks."""
+    """The function of one task, with all arguments except the results of other tasks."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
 
     def __call__(self, *results: Any) -> Any:
-        """Make the call; its own loops start no threads, as Dask gives each task one."""
+        """Make the call; its loops start no threads, as Dask gives each task one."""
         args = [_filled(arg, results) for arg in self.args]
         return in_threads([lambda: self.function(*args)], 1)[0]
 
@@ -106,7 +106,7 @@ def as_delayed(steps: Sequence[Step]) -> list[Any]:
     name = f"localconformal-{uuid4().hex}"
 
     def place(item: Any) -> Any:
-        """The key of a step or a delayed object; what is behind it goes into the graph."""
+        """The key of a step or a delayed object, whose graph is added."""
         if id(item) in known:
             return known[id(item)]
         if not isinstance(item, Step):
@@ -122,7 +122,7 @@ def as_delayed(steps: Sequence[Step]) -> list[Any]:
         return key
 
     def opened(arg: Any, behind: list[Any]) -> Any:
-        """The argument with slots for the results that it needs, whose keys are noted."""
+        """The argument with slots for the results that it needs; their keys are recorded."""
         if isinstance(arg, list):
             return [opened(one, behind) for one in arg]
         if not (isinstance(arg, Step) or type(arg).__module__ == "dask.delayed"):
@@ -139,7 +139,7 @@ def as_delayed(steps: Sequence[Step]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Steps for (X, y) of partitions that have rows, and where they begin."""
+    """Steps for (X, y) of the non-empty partitions, and where they begin."""
 
     pairs: tuple[Any, ...]
     starts: tuple[int, ...]
@@ -168,12 +168,12 @@ def _ask_block(
     ask: Callable[..., Any],
     *shared: Any,
 ) -> Any:
-    """The answer of one block, whose two sides must be as long as they were when counted."""
+    """The result of one block, whose X and y must be as long as when counted."""
     X, y = pair
     if len(X) != length or len(y) != length:
         raise ValueError(
-            f"a partition of X has {len(X)} rows and that of y {len(y)}, {length} when counted; "
-            "expected the same number: cut X and y at the same rows."
+            f"a partition has {len(X)} rows of X and {len(y)} of y, and had {length} when counted; "
+            "expected the same number: partition X and y at the same rows."
         )
     return ask(X, check_target(y, support), start, *shared)
 
@@ -184,11 +184,11 @@ def is_dask_array(value: Any) -> bool:
 
 
 def make_blocks(X: Any, y: Any, support: Support) -> Blocks:
-    """Blocks of a Dask frame and series, or of two Dask arrays, cut at the same rows."""
+    """Blocks of a Dask frame and series, or of two Dask arrays, split at the same rows."""
     if is_dask_array(X) != is_dask_array(y) or not hasattr(y, "dask"):
         raise ValueError(
-            f"X is a Dask {type(X).__name__} and y a {type(y).__name__}; expected a Dask series "
-            "with a frame, a Dask array with an array."
+            f"X is a Dask {type(X).__name__} and y a {type(y).__name__}; expected a Dask frame and "
+            "a Dask series, or two Dask arrays."
         )
     pairs, lengths = (_array_pairs if is_dask_array(X) else _frame_pairs)(X, y)
     starts = accumulate(lengths, initial=0)
@@ -204,14 +204,14 @@ def _pair(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _frame_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
-    """Pairs of a frame and a series; lengths by a pass over y alone."""
+    """Pairs of a frame and a series; lengths come from a pass over y only."""
     if X.npartitions != y.npartitions:
         raise ValueError(
-            f"X has {X.npartitions} partitions and y {y.npartitions}; expected the same: take "
-            "both from one frame, or repartition them alike."
+            f"X has {X.npartitions} partitions and y has {y.npartitions}; expected the same "
+            "number: take both from one frame, or repartition both in the same way."
         )
     counts = y.map_partitions(len, meta=(None, "int64"), enforce_metadata=False)
-    # One collection of both, so that Dask reads what they share once.
+    # One collection of both, so that Dask reads shared data once.
     both = load("dask.dataframe").map_partitions(
         _pair, X, y, meta=(None, "object"), enforce_metadata=False, align_dataframes=False
     )
@@ -219,10 +219,10 @@ def _frame_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
 
 
 def _own_partitions(collection: Any) -> list[Any]:
-    """Tasks of the partitions as the user cut them, which read no more columns than they need.
+    """Tasks of the user's partitions, which read no more columns than they need.
 
-    Dask's full optimisation also joins Parquet files, the more of them the fewer columns are
-    read: y alone would be cut at other rows than X and y together.
+    Dask's full optimisation also joins Parquet files, and joins more if fewer columns are read: y
+    alone would be split at different rows from X and y together.
     """
     return list(collection.simplify().to_delayed(optimize_graph=False))
 
@@ -233,7 +233,7 @@ def whole_rows(X: Any) -> Any:
 
 
 def _array_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
-    """Pairs of two arrays; columns in one chunk, rows as X has them."""
+    """Pairs of two arrays; columns in one chunk, rows chunked as in X."""
     whole = whole_rows(X)
     column = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     known = not np.isnan([*whole.chunks[0], *column.chunks[0]]).any()
@@ -241,12 +241,12 @@ def _array_pairs(X: Any, y: Any) -> tuple[list[Any], list[int]]:
         raise ValueError(f"X has {len(X)} rows and y has {len(column)}; expected the same number.")
     if known and whole.chunks[0] != column.chunks[0]:
         column = column.rechunk((whole.chunks[0],))
-    # Not optimised, so that what X and y share keeps its name and is made once.
+    # Not optimised, so that what X and y share keeps its name and is computed once.
     rows, responses = (one.to_delayed(optimize_graph=False).ravel() for one in (whole, column))
     if len(rows) != len(responses):
         raise ValueError(
-            f"X has {len(rows)} chunks of rows and y {len(responses)}; expected the same: "
-            "call compute_chunk_sizes() on both."
+            f"X has {len(rows)} chunks of rows and y has {len(responses)}; expected the same "
+            "number: call compute_chunk_sizes() on both."
         )
     counts = whole.chunks[0] if known else compute(*(Step(len, one) for one in responses))
     return list(map(partial(Step, _pair), rows, responses)), list(map(int, counts))
@@ -261,7 +261,7 @@ def kept_rows(X: Any, y: Array, flags: Any) -> tuple[Any, Array]:
 
 
 def stack_parts(parts: Sequence[Any]) -> Any:
-    """Arrays or frames below each other; labels that only some know are kept."""
+    """Stacked arrays or frames; labels known to only some of them are kept."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     filled = [part for part in parts if len(part)] or parts[:1]
@@ -272,10 +272,10 @@ def stack_parts(parts: Sequence[Any]) -> Any:
 
 
 def uniforms(seed: int, stream: int, start: int, count: int) -> Array:
-    """Numbers in [0, 1) of the positions start, ..., start + count - 1.
+    """Random numbers in [0, 1) for the positions start, ..., start + count - 1.
 
-    Philox can be entered anywhere: row i has the same number whatever partition it is in. And a
-    calibration set chosen by positions is exchangeable with new rows whenever the rows are.
+    Philox can start anywhere: row i has the same number whatever partition it is in. And a
+    calibration set chosen by position is exchangeable with new rows whenever the rows are.
     """
     skipped = start % _WORDS
     made = np.random.Philox(key=[seed, stream], counter=start // _WORDS)
@@ -300,6 +300,6 @@ class Roles:
         return np.floor(self.n_folds * drawn).astype(np.intp)
 
     def drawn(self, share: float, start: int, count: int) -> NDArray[np.bool_]:
-        """Training rows in a sample; a smaller share is a part of a larger one."""
+        """Training rows in a sample; the sample of a smaller share is part of a larger one."""
         chosen = uniforms(self.seed, DRAW, start, count) < share
         return chosen & ~self.calibrates(start, count)

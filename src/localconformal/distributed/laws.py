@@ -1,9 +1,9 @@
 """The law: chosen on a sample of the reference rows, summed over all of them.
 
-A law is a function of training rows, so that any part of them will do for validity. At most
-`LAW_ROWS` of them, drawn by position, choose its view, bandwidth, landmarks and edges. A kernel law
-that runs on a sketch is then summed over every reference row, block by block: docs/guide/scale.md
-says how near that is. Other laws, "auto" too, stay those of the sample.
+A law is a function of training rows, so any subset of them is valid. At most `LAW_ROWS` of them,
+drawn by position, determine its view, bandwidth, landmarks and edges. A kernel law that runs on a
+sketch is then summed over every reference row, block by block: docs/guide/scale.md says how close
+that is. Other laws, including "auto", use the sample only.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from localconformal.regressors.base import rows_of
 from localconformal.rows import RESPONSE, Curve, Reference, Rows
 from localconformal.scores import Band, Score
 
-#: Rows that choose the law, at most: as many as a certificate looks at.
+#: Most rows used to choose the law: as many as a certificate uses.
 LAW_ROWS = 50_000
 
 
-#: Reference rows of a block: X, what models that have not seen them say, responses (n,).
+#: Reference rows of a block: X, results of models that have not seen them, responses (n,).
 _Scored = tuple[Any, Band, Array]
 
 
@@ -55,7 +55,7 @@ def fit_laws(
 def _score_rows(
     X: Any, y: Array, start: int, shell: Any, scorers: Scorers, share: float
 ) -> _Scored:
-    """Reference rows of a block that are in the sample, each answered by who has not seen it."""
+    """Reference rows of a block in the sample, each scored by a model that has not seen it."""
     roles = scorers.roles
     folds = roles.folds(start, len(y))
     flags = roles.drawn(share, start, len(y)) & np.isin(folds, list(scorers.by_fold))
@@ -80,7 +80,7 @@ def _choose_laws(shell: Any, drawn: list[_Scored], terms: tuple[Method, Score], 
 
 
 def _sum_sketches(shell: Any, parts: Parts, scorers: Scorers, blocks: Blocks) -> int:
-    """Have sketches of all reference rows where laws run on sketches; how many rows, or 0."""
+    """Sum sketches over all reference rows if laws run on sketches; number of rows, or 0."""
     empty = [_emptied(law) for law in parts.law.laws]
     if not any(empty):
         return 0
@@ -138,7 +138,7 @@ def _merge_sketches(parts: list[list[Sketch | None]]) -> list[Sketch | None]:
 
 
 def _set_sketch(law: Any, sketch: Sketch) -> None:
-    """Have the sums of all rows answer; rows that they cannot speak for go to the sample."""
+    """Use the sums over all rows; rows that they cannot answer fall back on the sample."""
     law.engine_, report = law.engine_.with_sketch(sketch), law.engine_report_
     law.engine_report_ = replace(
         report,

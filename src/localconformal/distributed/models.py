@@ -29,9 +29,9 @@ from localconformal.regressors.base import rows_of
 from localconformal.rows import is_frozen
 from localconformal.scores import N_FOLDS, ResidualScore, Score
 
-#: Rows that a model trains on in memory, at most.
+#: Most rows that a model trains on in memory.
 _MODEL_ROWS = 200_000
-#: The fold that no row is in: leaving it out leaves none out.
+#: A fold without rows: leaving it out leaves nothing out.
 _NO_FOLD = -1
 #: How reference scores are made -> (folds that are scored, how many folds there are).
 _FOLDS: dict[str, tuple[list[int], int]] = {
@@ -43,7 +43,7 @@ _FOLDS: dict[str, tuple[list[int], int]] = {
 
 @dataclass(frozen=True)
 class Training:
-    """What is to be trained, and on which rows; ``shell`` is the regressor, which checks rows."""
+    """What to train, and on which rows; ``shell`` is the regressor, which checks rows."""
 
     shell: Any
     score: Score
@@ -57,7 +57,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Scorers:
-    """The final score, and by whom the training rows of each fold are scored; others are not."""
+    """The final score, and the scores for the training rows of each fold that is scored."""
 
     final: Score
     by_fold: dict[int, Score]
@@ -67,17 +67,17 @@ class Scorers:
 def make_scorers(name: str, training: Training, needs_reference: bool) -> Scorers:
     """Reference scores in the named way; a frozen model has seen none of the rows."""
     if name == "oob" and isinstance(training.estimator, BlendedRegressor):
-        # Its own held-out answers are those of a sample; folds of partitions are held out here.
+        # Its own held-out predictions are only for a sample; folds are held out here instead.
         name = "cross-fit"
     if name == "oob":
         raise ValueError(
-            "got reference='oob' with Dask rows, of which models know no out-of-bag predictions; "
+            "got reference='oob' with Dask rows, for which models have no out-of-bag predictions; "
             "choose reference='cross-fit'."
         )
     seen_by_nobody = training.score.is_frozen(training.estimator)
     left_out, n_folds = ([], 1) if seen_by_nobody or not needs_reference else _FOLDS[name]
     training = replace(training, roles=replace(training.roles, n_folds=n_folds))
-    # With a single half to score, the other half's model is the final one.
+    # If only one half is scored, the model of the other half is the final one.
     wanted = left_out if n_folds == 2 else [*left_out, _NO_FOLD]
     fitted = dict(zip(wanted, _train(training, wanted), strict=True))
     final = fitted[wanted[-1]]
@@ -94,12 +94,13 @@ def _train(training: Training, left_out: list[int]) -> list[Score]:
     elif "dask" in type(model).__module__.split("."):
         raise ValueError(
             f"got {type(model).__name__}, which trains on Dask; train it on other rows first and "
-            "pass what predicts in memory, such as its to_local(), as FrozenEstimator(model)."
+            "pass a model that predicts in memory, such as its to_local(), as "
+            "FrozenEstimator(model)."
         )
     elif training.n_train > _MODEL_ROWS:
         warnings.warn(
             f"{type(model).__name__} trains in memory, on a sample of {_MODEL_ROWS:,} of "
-            f"{training.n_train:,} training rows; for more, pass a model that is fitted.",
+            f"{training.n_train:,} training rows; to use more, pass a fitted model.",
             UserWarning,
             stacklevel=6,
         )

@@ -1,4 +1,4 @@
-"""Files in and out: whole or not there, tables, and fitted models that hold data, never code.
+"""Reading and writing files: complete or absent; tables; models that hold data, never code.
 
 Names are imported when first used: writing a file needs neither pyarrow nor the engines.
 """

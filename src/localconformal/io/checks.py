@@ -1,4 +1,4 @@
-"""What is looked at in a model file: before skops reads it, and before compiled loops follow it."""
+"""Checks of a model file: before skops reads it, and before compiled loops use it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from localconformal.laws.auto import AutoLaw
 from localconformal.laws.base import ReferenceEngine, WeightedLaw
 from localconformal.laws.kernel import KernelWeights, NeighborWeights
 
-#: What no NaN may be in.
+#: Types that must not contain NaN.
 _WITHOUT_NAN = (Calibration, Grids, KernelWeights, NeighborWeights, Sketch)
-#: Values that are written where they stand.
+#: Types of values that are written in place.
 PLAIN = (str, bytes, int, float, complex, bool, type(None), type, np.dtype, np.generic)
 
 
 def is_own(value: Any) -> bool:
-    """Whether the value is an object of this library that is made of its attributes."""
+    """Whether the value is an object of this library, defined by its attributes."""
     home = type(value).__module__.partition(".")[0]
     return home == "localconformal" and hasattr(value, "__dict__")
 
 
 def parts_of(model: Any) -> Iterator[Any]:
-    """The model and whatever it holds, each once."""
+    """The model and everything it holds, each once."""
     waiting = [model]
-    # With the objects, which are thereby kept alive, so that no other gets the id of one.
+    # Keeps the objects alive, so that no id is reused.
     seen: dict[int, Any] = {}
     while waiting:
         part = waiting.pop()
@@ -57,10 +57,10 @@ def parts_of(model: Any) -> Iterator[Any]:
 
 
 def check_model(model: Any) -> None:
-    """Trees, calibrations and engines within the model are sound, or a ValueError.
+    """Raise a ValueError unless trees, calibrations and engines within the model are sound.
 
-    scikit-learn's trees and our engines follow stored indices without looking whether they lie
-    inside an array: altered ones could lead anywhere in memory, other arrays to NaN or worse.
+    scikit-learn's trees and our engines follow stored indices without checking that they lie
+    inside an array: altered ones could read anywhere in memory, altered arrays give NaN or worse.
     """
     for part in parts_of(model):
         _check_trees(part)
@@ -90,13 +90,13 @@ def _check_trees(part: Any) -> None:
         categorical = inner & (nodes["is_categorical"] != 0)
         sets = min(len(predictor.binned_left_cat_bitsets), len(predictor.raw_left_cat_bitsets))
         if np.any(nodes["bitset_idx"][categorical] >= sets):
-            raise ValueError("a tree names categories that it does not have")
+            raise ValueError("a tree refers to categories that it does not have")
     if isinstance(getattr(part, "tree_", None), Tree):
         nodes, n_features = part.tree_.__getstate__()["nodes"], int(part.n_features_in_)
         inner, children = nodes["left_child"] != -1, [nodes["left_child"], nodes["right_child"]]
         _check_tree_nodes(inner, children, nodes["feature"], n_features)
         if part.tree_.n_features != n_features:
-            raise ValueError("a tree has other features than its model")
+            raise ValueError("a tree has different features from its model")
     members, n_own = getattr(part, "estimators_", []), getattr(part, "n_features_in_", None)
     widths = [int(m.n_features_in_) for m in np.ravel(members) if hasattr(m, "tree_")]
     chosen = getattr(part, "estimators_features_", None)
@@ -106,15 +106,15 @@ def _check_trees(part: Any) -> None:
         # A bag of trees may give each of them some of the features.
         expected = [len(columns) for columns in chosen]
         if any(np.min(columns) < 0 or np.max(columns) >= n_own for columns in chosen):
-            raise ValueError("a bag asks for a feature that does not exist")
+            raise ValueError("a bag uses a feature that does not exist")
     if widths and widths != expected:
-        raise ValueError("a forest has trees of other features than its own")
+        raise ValueError("a forest has trees with different features")
 
 
 def _check_tree_nodes(
     inner: NDArray[np.bool_], children: list[NDArray[Any]], feature: NDArray[Any], n_features: int
 ) -> None:
-    """Children lie behind their parent and inside the tree; features exist."""
+    """Children come after their parent and inside the tree; features exist."""
     if len(inner) == 0:
         raise ValueError("a tree has no nodes")
     place = np.flatnonzero(inner)
@@ -124,16 +124,16 @@ def _check_tree_nodes(
             raise ValueError("a tree has a child outside itself")
     used = feature[inner].astype(np.int64)
     if np.any(used < 0) or np.any(used >= n_features):
-        raise ValueError("a tree asks for a feature that does not exist")
+        raise ValueError("a tree uses a feature that does not exist")
 
 
 def _check_records(records: Any, n: int) -> None:
-    """Records fill their array, count their own members, and name ranks below n."""
+    """Records fill their array, count their members, and refer to ranks below n."""
     starts, words, bins, width = records.starts, records.words, records.bins, records.width
     sizes = np.diff(starts) - bins
     fills = len(starts) > 1 and starts[0] == 0 and starts[-1] == len(words)
     if min(bins, width) < 1 or not fills or np.any(sizes < 0):
-        raise ValueError("the records of a forest's leaves do not fill their place")
+        raise ValueError("the records of a forest's leaves do not fill their array")
     at = starts[:-1, None] + np.arange(bins)
     heads = words[at].astype(np.int64)
     if np.any(np.diff(heads, axis=1) < 0) or np.any(heads[:, -1] != sizes):
@@ -146,7 +146,7 @@ def _check_records(records: Any, n: int) -> None:
 
 
 def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
-    """Children lie behind their parent and inside the trees; leaves are known ones."""
+    """Children come after their parent and inside the trees; leaves exist."""
     feature, left, code = walk.words[:, 0], walk.words[:, 1].astype(np.int64), walk.words[:, 2]
     place = np.arange(len(left))
     inner = left != place
@@ -160,26 +160,26 @@ def _check_walk(walk: TreeWalk, n_leaves: int) -> None:
 
 
 def _check_binned_trees(trees: Forest | Boosted) -> None:
-    """Left children are the next nodes, right ones lie behind; each node has its number."""
+    """Left children are the next nodes, right ones come later; each node has its number."""
     if isinstance(trees, Boosted):
         nodes, roots, n_columns = trees.nodes, trees.roots, trees.n_columns
         numbers: Any = trees.values
     else:
         nodes, roots, numbers, n_columns = trees.nodes_, trees.roots_, None, trees.n_columns_
     if nodes.ndim != 1 or nodes.dtype != np.uint64 or roots.ndim != 1 or roots.dtype.kind != "i":
-        raise ValueError("a tree on bins has nodes that are no numbers")
+        raise ValueError("a tree on bins has nodes that are not numbers")
     if numbers is not None and (numbers.shape != nodes.shape or np.isnan(numbers).any()):
         raise ValueError("a tree on bins has nodes without a number")
     (column, _, right), n = unpacked(nodes), len(nodes)
     if np.any(nodes[column < 0] != LEAF):
-        raise ValueError("a tree on bins has a leaf that leads somewhere")
+        raise ValueError("a tree on bins has a leaf with children")
     _check_tree_nodes(column >= 0, [np.arange(1, n + 1), right], column, n_columns)
     if np.any(roots < 0) or np.any(roots >= n):
         raise ValueError("a tree on bins begins outside itself")
 
 
 def _check_cells(forest: Forest, grids: Grids) -> None:
-    """Nodes hold rows that were kept, and these are in cells of the grids: (V, G)."""
+    """Nodes hold rows that exist, and these are in cells of the grids: (V, G)."""
     kept, nodes = forest.kept_, forest.nodes_.shape
     rows = [one for one in (forest.low_, forest.high_) if one.dtype.kind in "iu"]
     if any(one.shape != nodes or np.any((one < 0) | (one > len(kept))) for one in rows):
@@ -193,7 +193,7 @@ def _check_cells(forest: Forest, grids: Grids) -> None:
 
 
 def _refuse_nan(part: Any) -> None:
-    """No number that the object holds is NaN: what it computes would be NaN too."""
+    """Refuse an object that holds NaN: its results would be NaN too."""
     for name, value in vars(part).items():
         is_real = isinstance(value, (float, np.floating, np.ndarray))
         if is_real and np.asarray(value).dtype.kind == "f" and np.isnan(value).any():
@@ -201,7 +201,7 @@ def _refuse_nan(part: Any) -> None:
 
 
 def _check_calibration(found: Calibration) -> None:
-    """V is (n, S), with a place in the local laws for each row, and what a correction keeps."""
+    """V is (n, S), with the rows' positions in the local laws, and what a correction keeps."""
     n, sides = len(found.V), found.parts.sides
     rows = [len(one.view) for one in found.F.sides if isinstance(one, WeightedLaw)]
     kept = [len(found.kept)] if isinstance(found.kept, np.ndarray) else []
@@ -210,7 +210,7 @@ def _check_calibration(found: Calibration) -> None:
 
 
 def _check_engine(engine: Any, v: NDArray[Any]) -> None:
-    """Reference scores (n,) ascend, and what the loops read has a row for each, in its shape."""
+    """Reference scores (n,) ascend, and what the loops read has one row each, in its shape."""
     if v.ndim != 1 or len(v) == 0 or np.any(np.diff(v) < 0):
         raise ValueError("the reference scores of a law are not in order")
     n = len(v)
@@ -225,7 +225,7 @@ def _check_engine(engine: Any, v: NDArray[Any]) -> None:
         shapes = engine.A.shape, engine.means.shape, engine.squares.shape
         fills = shapes == ((n, r), (2, r), (r,))
     else:
-        # An engine without references of its own needs none.
+        # An engine without its own references needs none.
         holder: Any = engine.weigh if isinstance(engine, ReferenceEngine) else engine
         fills = len(getattr(holder, "references", v)) == n
         if hasattr(holder, "members"):
@@ -234,11 +234,11 @@ def _check_engine(engine: Any, v: NDArray[Any]) -> None:
             inside = (ranks >= 0) & (ranks < n)
             fills = whole and bool(np.all(np.diff(ends) >= 0) and np.all(inside))
     if not fills:
-        raise ValueError("a law has other reference rows than scores")
+        raise ValueError("a law has different numbers of reference rows and scores")
 
 
 def check_nodes(data: bytes) -> None:
-    """Nothing in the file has anything called, or a ValueError.
+    """Raise a ValueError if reading the file would call anything.
 
     skops makes objects of types that are on a list, but some of its nodes also call what they name:
     a method, a constructor with arguments, the type of a dict's key.
@@ -256,10 +256,10 @@ def check_nodes(data: bytes) -> None:
     for node in (one for one in objects if "__loader__" in one):
         if node["__loader__"] in ("ConstructorFromReduceNode", "MethodNode", "OperatorFuncNode"):
             raise ValueError(f"it has a {node['__loader__']}, which would call something")
-        # skops takes the first node with an id for all later ones, whatever they say.
+        # skops takes the first node with an id for all later ones, whatever they contain.
         if "__id__" in node and known.setdefault(node["__id__"], _kind(node)) != _kind(node):
             raise ValueError("it has two different objects with the same id")
-        # Of gradient boosting.
+        # Used by gradient boosting.
         allowed = ("FunctionNode", "sklearn.utils.validation", "check_array")
         if node["__loader__"] == "PartialNode" and _kind(node["content"]["func"]) != allowed:
             raise ValueError("it has a functools.partial of an unknown function")
@@ -275,9 +275,9 @@ def _kind(node: Any) -> tuple[Any, ...]:
     return tuple(node.get(name) for name in ("__loader__", "__module__", "__class__"))
 
 
-#: Parameter -> its only value that does not lead out.
+#: Parameter -> its only value that does not refer outside the model.
 HARMLESS = {"memory": None, "callback": None, "callbacks": None, "input": "content"}
-#: Settings that a constructor does not name and that may be texts; others could be paths or hosts.
+#: Settings that no constructor names and that may be strings; others could be paths or hosts.
 _FURTHER_TEXTS = (
     *("boosting", "data_sample_strategy", "device_type", "metric", "monotone_constraints_method"),
     *("tree_learner", "updater"),
@@ -285,7 +285,7 @@ _FURTHER_TEXTS = (
 
 
 def drop_caches(model: Any) -> None:
-    """No estimator within the model keeps results on disk; what it computes stays."""
+    """Stop estimators within the model from caching on disk; results do not change."""
     for part in _estimators(model):
         if vars(part).get("memory") is not None:
             part.memory = None
@@ -294,7 +294,7 @@ def drop_caches(model: Any) -> None:
 def without_requests(model: Any) -> Any:
     """The model, or a copy of it, whose estimators request no metadata.
 
-    Only `fit` has a use for requests, which skops would follow back to their estimator for ever.
+    Only `fit` uses requests, and skops would follow them back to their estimator for ever.
     """
     if any("_metadata_request" in vars(part) for part in _estimators(model)):
         model = deepcopy(model)
@@ -304,9 +304,9 @@ def without_requests(model: Any) -> Any:
 
 
 def check_inside(model: Any) -> None:
-    """No other setting of an estimator within the model leads out of it, or a ValueError.
+    """Raise a ValueError if another setting of an estimator refers outside the model.
 
-    A vectorizer reads the files that its rows name; LightGBM takes paths and hosts.
+    A vectorizer may read files named by its rows; LightGBM takes paths and hosts.
     """
     for part in _estimators(model):
         for name, value, is_named in _settings(part):
@@ -317,7 +317,7 @@ def check_inside(model: Any) -> None:
             if leads_out:
                 said = repr(value) if isinstance(value, (str, bytes)) else type(value).__name__
                 setting = f"{type(part).__name__} has {name}={said}"
-                raise ValueError(f"{setting}, which leads out of the model")
+                raise ValueError(f"{setting}, which refers outside the model")
 
 
 def _estimators(model: Any) -> Iterator[Any]:
@@ -332,7 +332,7 @@ def _settings(part: Any) -> Iterator[tuple[str, Any, bool]]:
     for attribute in ("_other_params", "kwargs"):
         for name, value in _entries(getattr(part, attribute, None)):
             yield name, value, name in named
-    # What a search tries.
+    # The candidates of a search.
     for attribute in ("param_grid", "param_distributions"):
         tried = _entries(getattr(part, attribute, None))
         known = {name for inside in _estimators(part) for name in _named(inside)} if tried else {}
@@ -343,7 +343,7 @@ def _settings(part: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _named(part: Any) -> set[str]:
-    """Parameters that the constructors of a class and of those above it name."""
+    """Parameters named by the constructors of a class and its bases."""
     kinds = (kind for kind in type(part).__mro__ if hasattr(kind, "_get_param_names"))
     return {name for kind in kinds for name in kind._get_param_names()}
 
@@ -358,5 +358,5 @@ def _entries(settings: Any) -> list[tuple[str, Any]]:
 def _has_text(value: Any) -> bool:
     if isinstance(value, (list, tuple, set, np.ndarray)):
         return any(map(_has_text, value))
-    # In the place of an estimator.
+    # In place of an estimator.
     return isinstance(value, (str, bytes)) and value not in ("drop", "passthrough")

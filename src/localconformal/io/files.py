@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UnwritableError(OSError):
-    """A place where no file can be made; the message is one sentence."""
+    """A path that cannot be written; the message is one sentence."""
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let ``write`` fill a temporary file beside ``path``, then rename it; return the path."""
+    """Let ``write`` fill a temporary file next to ``path``, then rename it; return the path."""
     return write_together({path: write})[0]
 
 
 def write_together(
     writers: Mapping[Path, Callable[[Path], object]], *, remove: Iterable[Path] = ()
 ) -> list[Path]:
-    """Write several files under temporary names, and rename them when all of them are whole.
+    """Write several files under temporary names, and rename them when all are complete.
 
-    Where anything fails, a rename too, or Ctrl-C comes, the files of before are there again. Only
-    what ends the process at once (SIGKILL, a power cut) during the renames can leave some of each.
-    ``remove`` has files of before that must not stand beside the new ones.
+    If anything fails, even a rename, or on Ctrl-C, the previous files are restored. Only an abrupt
+    end of the process (SIGKILL, a power cut) during the renames can leave a mixture. ``remove`` are
+    previous files that must not stay next to the new ones.
     """
     parts: dict[Path, Path] = {}
     made: list[Path] = []
@@ -40,9 +40,9 @@ def write_together(
             except OSError as error:
                 if error.errno not in _NO_ROOM:
                     raise
-                why = f"{os.strerror(error.errno)}; make room, or choose another place"
+                why = f"{os.strerror(error.errno)}; free some space, or choose another place"
                 raise UnwritableError(f"Cannot write {path}: {why}.") from error
-        # mkstemp makes private files; a result is as readable as any new file.
+        # mkstemp makes private files; a result should be as readable as any new file.
         mask = os.umask(0)
         os.umask(mask)
         for part in parts.values():
@@ -59,7 +59,7 @@ def write_together(
 
 
 def _rename_together(parts: Mapping[Path, Path], remove: Iterable[Path]) -> None:
-    """Give each part its name; where one cannot have it, all names are again as they were."""
+    """Give each part its name; if one rename fails, undo all."""
     kept: dict[Path, Path] = {}
 
     def set_aside(path: Path) -> None:
@@ -71,7 +71,7 @@ def _rename_together(parts: Mapping[Path, Path], remove: Iterable[Path]) -> None
         for path in remove:
             set_aside(path)
         for path, part in parts.items():
-            # A file alone is replaced in one go; of several, the previous ones wait aside.
+            # A single file is replaced in one step; with several, the previous ones are set aside.
             if len(parts) > 1:
                 set_aside(path)
             part.replace(path)
@@ -90,7 +90,7 @@ def _rename_together(parts: Mapping[Path, Path], remove: Iterable[Path]) -> None
 
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -> None:
-    """Files can be written there, and none is an input or lies in a folder that is one."""
+    """Check that the files can be written, and that none is an input or in an input folder."""
     given = [path for path in inputs if path is not None and path.exists()]
     for output in outputs:
         folder = output.parent
@@ -109,7 +109,7 @@ def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None] = ()) -
 
 
 def _reserve(path: Path) -> Path:
-    """An empty file of another name beside the path, with its suffix; its folder is made."""
+    """An empty file next to the path, with its suffix; its folder is created."""
     if path.is_dir():
         raise UnwritableError(f"Cannot write {path}: it is a folder; choose another place.")
     try:

@@ -1,8 +1,8 @@
 """Fitted models as files that hold data, never code.
 
-The format is skops: a zip file of arrays and a JSON tree that names a type at each place. Every
-type named must be on the list here; what is made of them is looked at (`localconformal.io.checks`)
-before compiled loops follow it. SECURITY.md says what this guards against, and what not.
+The format is skops: a zip file of arrays and a JSON tree that names a type at each node. Every
+type must be on the list here, and the objects are checked (`localconformal.io.checks`) before
+compiled loops use them. SECURITY.md says what this protects against, and what it does not.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from localconformal.io.files import write_whole
 from localconformal.text import one_line
 from localconformal.versions import versions
 
-#: Earlier ones run code that a crafted file brings.
+#: Earlier versions run code from a crafted file.
 OLDEST_SKOPS = (0, 12)
-#: Entry that tells the versions of these that wrote a file.
+#: Entry with the versions of the packages that wrote a file.
 STAMP, STAMPED = "localconformal.json", ("localconformal", "scikit-learn")
 
 #: Modules of this library whose classes a fitted model is made of; none of them reads or writes
@@ -36,17 +36,17 @@ _OWN_MODULES = (
     *("regressors", "scores"),
     *("tabular.model", "torch.tensors"),
 )
-#: Module -> what else a file may name of it, beyond scikit-learn's estimators, NumPy and SciPy,
-#: which skops knows. Only later versions of it know the losses and bins of gradient boosting.
+#: Module -> names in it that a file may also use, beyond scikit-learn's estimators, NumPy and
+#: SciPy, which skops knows. Only later versions of skops know gradient boosting's losses and bins.
 _FURTHER = {
     "collections": "OrderedDict",
-    # Of one function alone, which `check_nodes` looks at.
+    # Of a single function, which `check_nodes` checks.
     "functools": "partial",
     "lightgbm.basic": "Booster",
     "lightgbm.sklearn": "LGBMRegressor",
     "localconformal.distributed.estimator": "KnownCalibration",
     "localconformal.io.models": "Flat Shared",
-    # asarray is a function, of the forest law: its leaves come as they are.
+    # asarray is a function, used by the forest law for leaves that need no change.
     "numpy": "asarray dtype",
     "sklearn._loss.link": "IdentityLink Interval LogLink",
     "sklearn._loss.loss": "AbsoluteError HalfGammaLoss HalfPoissonLoss HalfSquaredError HuberLoss "
@@ -55,7 +55,7 @@ _FURTHER = {
     "sklearn.ensemble._hist_gradient_boosting.binning": "_BinMapper",
     "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
     "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
-    # Trees, which `check_model` looks at, and what gradient boosting does to categories.
+    # Trees, which `check_model` checks, and gradient boosting's treatment of categories.
     "sklearn.tree._tree": "Tree",
     "sklearn.utils.validation": "check_array",
     "xgboost.core": "Booster",
@@ -65,16 +65,16 @@ FURTHER_TYPES = {f"{home}.{name}" for home, names in _FURTHER.items() for name i
 
 
 class ModelFileError(ValueError):
-    """A file that is no model of this library, or a model that cannot be a file; one sentence."""
+    """A file that is not a model of this library, or a model that cannot be saved; one sentence."""
 
 
 def save_model(model: Any, path: str | Path) -> Path:
-    """Write a fitted estimator to a skops file; it is whole or not there.
+    """Write a fitted estimator to a skops file, which is complete or absent.
 
     Parameters
     ----------
     model : fitted estimator
-        Of this library; or a scikit-learn model, to be the base model of a command.
+        Of this library; or a scikit-learn model, as the base model of a command.
     path : str or Path
 
     Examples
@@ -93,9 +93,9 @@ def save_model(model: Any, path: str | Path) -> Path:
 
 
 def model_bytes(model: Any) -> bytes:
-    """The content of a model file; refused if `load_model` would not take it."""
+    """The content of a model file; an error if `load_model` would refuse it."""
     if isinstance(model, type) or not hasattr(model, "predict"):
-        got = f"got {one_line(repr(model), 80)}; expected a fitted estimator, with predict"
+        got = f"got {one_line(repr(model), 80)}; expected a fitted estimator with predict"
         raise ModelFileError(f"Only models can be saved: {got}.")
     skops, name = skops_io(), type(model).__name__
     try:
@@ -111,33 +111,33 @@ def model_bytes(model: Any) -> bytes:
         why = _said(error)
         kinds = (kind for part in checks.parts_of(model) for kind in type(part).__mro__)
         if any(kind.__module__.partition(".")[0] in ("torch", "skorch") for kind in kinds):
-            why = "it holds a network of PyTorch, whose layers are code that no such file has"
-        remedy = "use models and settings without functions of your own, or pickle it yourself"
+            why = "it holds a PyTorch network, whose layers are code, which model files exclude"
+        remedy = "use models and settings without your own functions, or pickle it yourself"
         raise ModelFileError(f"{name} cannot be saved ({why}); {remedy}.") from error
     if unknown:
-        why = f"it holds {', '.join(unknown)}, which a model file may not name"
-        remedy = "use another model of scikit-learn, LightGBM or XGBoost, or pickle it yourself"
+        why = f"it holds {', '.join(unknown)}, which a model file may not contain"
+        remedy = "use another model from scikit-learn, LightGBM or XGBoost, or pickle it yourself"
         raise ModelFileError(f"{name} cannot be saved: {why}; {remedy}.")
     return data
 
 
 def load_model(path: str | Path) -> Any:
-    """Read a model file. Nothing is unpickled, and no type is made that is not on our list.
+    """Read a model file. Nothing is unpickled, and only types on our list are created.
 
-    A file that was damaged, or that another version wrote and this one cannot read, is refused.
-    Somebody who edits a file on purpose can make a model whose intervals are wrong, though not one
-    that brings code: load models from people you trust. Caches on disk (``memory=``) are dropped,
-    which changes no result; callbacks, and settings that name files or hosts, are refused. The
-    error is a `ModelFileError`. A scikit-learn model that skops wrote is read too.
+    A damaged file, or one of another version that this one cannot read, is refused with a
+    `ModelFileError`. Someone who edits a file on purpose can make a model whose intervals are
+    wrong, though not one that runs code: load only models from people you trust. Caches on disk
+    (``memory=``) are dropped, which changes no result; callbacks, and settings that name files or
+    hosts, are refused. Scikit-learn models saved by skops are read too.
     """
     path = Path(path)
     if not path.is_file():
         state = "is a folder" if path.is_dir() else "does not exist"
         raise ModelFileError(f"{path} {state}; give the path of a model file (.skops).")
     if not zipfile.is_zipfile(path):
-        again = "make it again (save_model, or localconformal run)"
-        raise ModelFileError(f"{path} is not a whole model file; {again}.")
-    # Before reading: that it is missing is no fault of the file.
+        again = "write it again (save_model, or localconformal run)"
+        raise ModelFileError(f"{path} is not a complete model file; {again}.")
+    # Before reading: if skops is missing, the file is not to blame.
     skops = skops_io()
     data = path.read_bytes()
     try:
@@ -151,13 +151,13 @@ def load_model(path: str | Path) -> Any:
         raise ModelFileError(f"{path} {lacks}; install it.") from error
     except Exception as error:
         raise ModelFileError(
-            f"{path} was altered or damaged, or does not suit this version ({_said(error)})"
-            f"{_other_versions(data, '; {}')}; make it again."
+            f"{path} was altered or damaged, or does not fit this version ({_said(error)})"
+            f"{_other_versions(data, '; {}')}; write it again."
         ) from error
     if unknown:
         raise ModelFileError(
-            f"{path} names {one_line(', '.join(unknown))}, which no model file of this library "
-            f"may; it was not loaded{_other_versions(data, ' ({})')}."
+            f"{path} contains {one_line(', '.join(unknown))}, which model files of this library "
+            f"may not; it was not loaded{_other_versions(data, ' ({})')}."
         )
     try:
         checks.check_inside(model)
@@ -177,15 +177,15 @@ def _named_types(data: bytes) -> tuple[list[str], list[str]]:
 
 
 def _other_versions(data: bytes, form: str) -> str:
-    """In this form, that others than those here wrote a file; empty where it does not tell."""
+    """In this form, that other versions wrote a file; empty if they are the same or unknown."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             stamps = json.loads(archive.read(STAMP)), versions(STAMPED)
         written, own = (", ".join(f"{name} {stamp[name]}" for name in stamp) for stamp in stamps)
     except Exception:
-        # Of a file that is refused for another reason already, this is a courtesy.
+        # The file is already refused for another reason; this is only a hint.
         return ""
-    said = f"it was written by {one_line(written)}, and this is {own}"
+    said = f"it was written by {one_line(written)}; this is {own}"
     return "" if written == own else form.format(said)
 
 
@@ -194,13 +194,14 @@ def _said(error: Exception) -> str:
 
 
 def skops_io() -> Any:
-    """skops.io of a version that is safe, or an error that says what to install."""
+    """skops.io in a safe version, or an error that says what to install."""
     try:
         version = str(import_module("skops").__version__)
         module = import_module("skops.io")
     except ModuleNotFoundError as error:
         remedy = "run pip install 'localconformal[cli]'"
-        raise ModuleNotFoundError(f"Model files need skops, which is missing: {remedy}.") from error
+        said = f"Model files need skops, which is not installed: {remedy}."
+        raise ModuleNotFoundError(said) from error
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_SKOPS:
         needed = ".".join(map(str, OLDEST_SKOPS))
         danger = f"skops {version} is installed, with which a crafted model file can run code"
@@ -209,7 +210,7 @@ def skops_io() -> Any:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a file may name it: on the list, or a class (no function) that our modules define."""
+    """Whether a file may name it: on the list, or a class (not a function) of our modules."""
     if name in FURTHER_TYPES:
         return True
     module, _, attribute = name.rpartition(".")
@@ -224,29 +225,29 @@ def is_allowed(name: str) -> bool:
     return isinstance(found, type) and found.__module__ == module
 
 
-# skops writes an object again at every place that holds it, and a fitted law holds the point model
-# at dozens of places: as a tree it is ten times itself. So a model is taken apart first: its
-# objects stand in a list, and in their places their positions in it.
+# skops writes an object again wherever it is referenced, and a fitted law refers to the point model
+# dozens of times: as a tree it would be ten times as large. So a model is first taken apart: its
+# objects go into a list, and each reference becomes a position in it.
 
 
 @dataclass(frozen=True)
 class Shared:
-    """In the place of an object that stands elsewhere: its position there."""
+    """A reference to an object in the list: its position."""
 
     position: int
 
 
 @dataclass(frozen=True, eq=False)
 class Flat:
-    """A model whose objects stand in a list, the model itself first."""
+    """A model as a list of its objects, the model itself first."""
 
     parts: list[Any]
 
 
 def _flatten(model: Any) -> Flat:
-    """The model with each of its objects standing once; the model itself is not changed."""
+    """The model with each of its objects stored once; the model itself is not changed."""
     parts: list[Any] = []
-    # With the objects, which are thereby kept alive, so that no other gets the id of one.
+    # Keeps the objects alive, so that no id is reused.
     places: dict[int, tuple[int, Any]] = {}
 
     def write(value: Any) -> Any:

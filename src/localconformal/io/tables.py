@@ -1,6 +1,6 @@
 """Tables on disk: CSV (also compressed), Parquet and folders of it, read whole or in batches.
 
-Whatever is wrong with a file ends in a `TableError` of one sentence.
+Anything wrong with a file raises a `TableError` of one sentence.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from localconformal.columns import NUMBER, TIME
 from localconformal.text import listing, one_line
 
 DEFAULT_ROWS = 65_536
-#: More columns are no table of features but a matrix; those wanted are to be named.
+#: More columns are a matrix rather than a table of features; name those to use.
 _MOST_COLUMNS = 2_000
-#: A column of a batch that is neither numbers nor times; a name is copied, not computed with.
+#: Columns of a batch that are neither numbers nor times; a name is only copied.
 TEXT, NAME = "text", "name"
-#: What CSV is parsed as; a time is parsed later, by the format that was learned.
+#: Types for parsing CSV; a time is parsed later, with the learned format.
 _CSV_TYPES = {NUMBER: pa.float64(), TEXT: pa.string(), TIME: pa.string(), NAME: pa.string()}
 
 #: Suffix -> how its bytes are opened; None for Parquet, which Arrow opens itself.
 _FORMATS: dict[str, Any] = {".csv": open, ".csv.gz": gzip.open, ".parquet": None, ".pq": None}
 _WRITERS: dict[str, Any] = {".csv": pa.csv.CSVWriter, ".parquet": pq.ParquetWriter}
 
-#: What else a file called CSV may be separated by. A name may have the last two as well: they count
-#: only if the first row has as many.
+#: Other separators of files called CSV. The last two may also occur in names: they count only if
+#: the first row has as many.
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces", ":": "colons"}
-#: How a number may be written elsewhere -> what to do about it; the first that fits counts.
+#: Other ways to write a number -> what to do about it; the first match counts.
 _FOREIGN_NUMBERS = {
-    r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?": "it has commas between thousands: write it without them",
-    r"[+-]?\d*(?:[.\s']\d{3})*,\d+": "it has a decimal comma: write a point",
-    r"[+-]?\d{1,3}(?:[\s'_]\d{3})+(?:\.\d*)?": "its thousands stand apart: write it without gaps",
+    r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?": "it has commas between thousands: remove them",
+    r"[+-]?\d*(?:[.\s']\d{3})*,\d+": "it has a decimal comma: use a point",
+    r"[+-]?\d{1,3}(?:[\s'_]\d{3})+(?:\.\d*)?": "it has gaps between thousands: remove them",
 }
-#: A spreadsheet takes a text that begins so for a formula, and runs it; in some languages the wide
-#: signs too, and all of them also after blanks and what is not seen.
+#: A spreadsheet runs text that begins like this as a formula; in some languages also with the wide
+#: signs, and all of them also after blanks and invisible characters.
 _FORMULA = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
@@ -66,16 +66,16 @@ def read_table(
 ) -> pd.DataFrame:
     """A CSV (also ``.csv.gz``) or Parquet file, or a folder of Parquet files, as a pandas frame.
 
-    Types of CSV columns are found from all their values: numbers, booleans, ISO times, texts. An
-    index that pandas stored is the index again. Files of a folder come in the order of their names.
+    Types of CSV columns are inferred from all their values: numbers, booleans, ISO times, text. An
+    index stored by pandas is restored. Files of a folder are read in the order of their names.
 
     Parameters
     ----------
     path : str or Path
     columns : list of str, default=None
-        Those to read, in this order; None is all of them.
+        Columns to read, in this order; None is all.
     names : list of str, default=()
-        Columns to be copied, such as names of rows: texts in a CSV file, so that 007 stays 007.
+        Columns that are only copied, such as names of rows: text in a CSV file, so 007 stays 007.
 
     Examples
     --------
@@ -126,17 +126,17 @@ def table_batches(
     """The named columns of a table, batch by batch in bounded memory, in the order of the rows.
 
     The index of a batch, a pandas frame, is the position of each row in the table, from 0.
-    The types are told, not found: all batches have the same, whatever their values.
+    Types are given, not inferred, so all batches have the same.
 
     Parameters
     ----------
     path : str or Path
     types : column -> "number", "text", "time" or "name"
-        "number" comes as float64, "text" as strings, "time" as the times that Parquet holds and
-        else as strings to be parsed; "name" is to be copied: strings from a CSV file, and the type
-        that it has in a Parquet file.
+        "number" is read as float64, "text" as strings, "time" as times from Parquet and otherwise
+        as strings to be parsed; "name" is only copied: strings from a CSV file, the original type
+        from a Parquet file.
     rows : int, default=65536
-        Of a batch; the last may have fewer.
+        Rows per batch; the last may have fewer.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def _batches(path: Path, types: Mapping[str, str], rows: int) -> Iterator[Any]:
         return
     raw = _raw_names(path)
     stored = {raw[name]: _CSV_TYPES[kind] for name, kind in types.items()}
-    # Only a single thread can tell in which row a value is wrong.
+    # Only with a single thread is the row of a wrong value known.
     options = _csv_options(list(stored), stored, use_threads=False)
     with pyarrow.csv.open_csv(path, **options) as reader:
         for batch in reader:
@@ -166,7 +166,7 @@ def _batches(path: Path, types: Mapping[str, str], rows: int) -> Iterator[Any]:
 
 
 def _regrouped(batches: Iterator[Any], rows: int) -> Iterator[Any]:
-    """Tables of exactly ``rows`` rows, the last with what is left, however small the batches."""
+    """Tables of exactly ``rows`` rows, the last with the remainder, whatever the batch sizes."""
     held: list[Any] = []
     for batch in batches:
         held.append(batch)
@@ -191,7 +191,7 @@ def _frames(path: Path, tables: Iterator[Any], types: Mapping[str, str]) -> Iter
 
 
 def _told(column: Any, kind: str, name: str, path: Path) -> Any:
-    """A column in the type that was told; times stay times where Parquet has them."""
+    """A column in the given type; times from Parquet stay times."""
     if kinds.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if kind == NAME or (kind == TIME and kinds.is_temporal(column.type)):
@@ -201,14 +201,14 @@ def _told(column: Any, kind: str, name: str, path: Path) -> Any:
     try:
         return column.cast(_CSV_TYPES[kind])
     except pa.ArrowException as error:
-        values = f"values of the type {column.type} in column {name!r}, which cannot be read"
-        remedy = "convert the column as the model had it"
+        values = f"values of type {column.type} in column {name!r}, which cannot be read"
+        remedy = "convert the column to the type that the model was fitted on"
         raise TableError(f"{path} has {values} as {kind}; {remedy}.") from error
 
 
 def _to_pandas(table: Any, path: Path, names: Sequence[str] = ()) -> pd.DataFrame:
-    """A pandas frame of the table; durations in seconds, times of the day as texts."""
-    # Arrow itself does not look whether texts are UTF-8.
+    """A pandas frame of the table; durations in seconds, times of day as text."""
+    # Arrow itself does not check that text is UTF-8.
     table.validate(full=True)
     columns = map(_readable, table.columns, table.schema, repeat(path))
     plain = pa.table(list(columns), names=table.column_names)
@@ -216,13 +216,13 @@ def _to_pandas(table: Any, path: Path, names: Sequence[str] = ()) -> pd.DataFram
     for name in set(names).intersection(table.column_names):
         kind = table.column(name).type
         if kinds.is_primitive(kind) or kinds.is_decimal(kind):
-            # Of integers where one is missing, pandas would make floats.
+            # pandas would turn integers with a missing value into floats.
             frame[name] = pd.arrays.ArrowExtensionArray(table.column(name))
     return frame
 
 
 def _readable(column: Any, field: Any, path: Path) -> Any:
-    """The column in a type that pandas has; a `TableError` for images, lists and the like."""
+    """The column in a type that pandas supports; a `TableError` for images, lists and so on."""
     kind = field.type.value_type if kinds.is_dictionary(field.type) else field.type
     if kinds.is_null(kind) or kinds.is_decimal(kind) or kinds.is_float16(kind):
         return column.cast(pa.float64())
@@ -237,9 +237,9 @@ def _readable(column: Any, field: Any, path: Path) -> Any:
         return column
     if kinds.is_binary(kind) and _is_csv(path):
         raise TableError(_not_utf8(path, f" (column {field.name!r})"))
-    values = f"values of the type {field.type} in column {field.name!r}"
-    remedy = "name the features to use, and leave it out"
-    raise TableError(f"{path} has {values}, neither numbers, times nor texts; {remedy}.")
+    values = f"values of type {field.type} in column {field.name!r}"
+    remedy = "name the features to use, without this column"
+    raise TableError(f"{path} has {values}; expected numbers, times or text: {remedy}.")
 
 
 def _seconds(column: Any) -> Any:
@@ -248,7 +248,7 @@ def _seconds(column: Any) -> Any:
 
 
 def table_columns(path: str | Path) -> list[str]:
-    """Names of the columns of a file, or a folder of Parquet files, in their order, each once."""
+    """Column names of a file or a folder of Parquet files, in order, each once."""
     path = Path(path)
     if any("\ud800" <= character <= "\udfff" for character in str(path)):
         raise TableError(f"{str(path)!r} is not a valid UTF-8 name; rename the file.")
@@ -271,28 +271,28 @@ def table_columns(path: str | Path) -> list[str]:
 def _unique(names: Sequence[str], path: Path) -> list[str]:
     if repeated := [repr(name) for name, count in Counter(names).items() if count > 1]:
         many = f"more than one column called {listing(repeated)}"
-        raise TableError(f"{path} has {many}; rename them to be unique.")
+        raise TableError(f"{path} has {many}; make the names unique.")
     return list(names)
 
 
 def check_columns(wanted: Iterable[str], present: list[str], source: str) -> None:
-    """Every wanted column is there, or a `TableError` that suggests what was meant."""
-    # A set: a scan of the list for each of 100,000 names would take a minute.
+    """Raise a `TableError` if a wanted column is missing, with a suggestion."""
+    # A set: scanning the list for each of 100,000 names would take a minute.
     known = set(present)
     if not (missing := [name for name in wanted if name not in known]):
         return
     close = get_close_matches(missing[0], present, n=3, cutoff=0.6)
     folded = [name for name in present if name.strip().lower() == missing[0].strip().lower()]
     alike = listing(map(repr, dict.fromkeys([*folded, *close])))
-    has = listing(map(repr, present)) or "no column at all"
+    has = listing(map(repr, present)) or "no columns"
     hint = f"did you mean {alike}?" if alike else f"it has {has}."
     raise TableError(f"{source} has no column {listing(map(repr, missing))}; {hint}")
 
 
 def check_suffix(path: Path, known: Iterable[str] = ()) -> str:
-    """The suffix of a file, which must be one of those known: without any, of files to write."""
+    """The suffix of a file, which must be known; by default, one of those that can be written."""
     known = list(known or _WRITERS)
-    # No suffix of one ends another.
+    # No suffix is the end of another.
     for suffix in known:
         if path.name.lower().endswith(suffix):
             return suffix
@@ -306,22 +306,22 @@ def _is_csv(path: Path) -> bool:
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """The file, or those of a folder in the order of their names; not those of a dot or _."""
+    """The file, or those of a folder sorted by name; not those that begin with a dot or _."""
     if not path.is_dir():
         return [path]
     suffixes = tuple(suffix for suffix, opener in _FORMATS.items() if opener is None)
     named = (file for file in path.rglob("*") if not file.name.startswith((".", "_")))
     found = sorted(file for file in named if file.suffix.lower() in suffixes)
     if not found:
-        none = f"no file that ends in {' or '.join(suffixes)}"
+        none = f"no file ending in {' or '.join(suffixes)}"
         raise TableError(f"{path} has {none}; expected a folder of Parquet files.")
     return found
 
 
 def _dataset(files: list[Path]) -> Any:
-    """Parquet files as one table, in types that hold the values of all of them."""
+    """Parquet files as one table, with types that fit the values of all of them."""
     schema = pa.unify_schemas(list(map(pq.read_schema, files)), promote_options="permissive")
-    # Without a buffer for whole groups of rows, which may be as large as memory.
+    # Without buffering whole row groups, which may be as large as memory.
     streamed = {"pre_buffer": False, "use_buffered_stream": True}
     scanned = pyarrow.dataset.ParquetFragmentScanOptions(**streamed)
     form = pyarrow.dataset.ParquetFileFormat(default_fragment_scan_options=scanned)
@@ -330,10 +330,10 @@ def _dataset(files: list[Path]) -> Any:
 
 
 def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool = True) -> Any:
-    """How CSV is read: quoted texts may have line breaks, and empty texts are missing."""
+    """How CSV is read: quoted text may have line breaks, and empty text is missing."""
     chosen = {"include_columns": columns, "column_types": types}
     return {
-        # Bytes that are parsed at once; a row must fit.
+        # Bytes parsed at once; a row must fit.
         "read_options": pa.csv.ReadOptions(block_size=2**22, use_threads=use_threads),
         "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
         "convert_options": pa.csv.ConvertOptions(**chosen, strings_can_be_null=True),
@@ -341,7 +341,7 @@ def _csv_options(columns: list[str], types: dict[str, Any], *, use_threads: bool
 
 
 def _raw_names(path: Path) -> dict[str, str]:
-    """Name of each column of a CSV file -> that in the file; without one, it tells its position."""
+    """Name of each column of a CSV file -> name in the file; unnamed ones get their position."""
     with _FORMATS[check_suffix(path, _FORMATS)](path, "rb") as stream:
         beginning = stream.read(2**24)
     decoded = beginning.decode("utf-8-sig", errors="strict" if len(beginning) < 4096 else "replace")
@@ -351,7 +351,7 @@ def _raw_names(path: Path) -> dict[str, str]:
         raise TableError(f"{path} has no header; expected the names of the columns first.")
     if any("\N{REPLACEMENT CHARACTER}" in name for name in header):
         raise TableError(_not_utf8(path))
-    # A header without a comma is one name, as far as one can tell.
+    # A header without a comma looks like a single name.
     first_row, others = (next(records, None), _OTHER_DELIMITERS) if len(header) == 1 else (None, {})
     for delimiter, name in others.items():
         count = header[0].strip().count(delimiter)
@@ -367,7 +367,7 @@ def _raw_names(path: Path) -> dict[str, str]:
 
 @contextmanager
 def about(source: str) -> Iterator[None]:
-    """A `TableError` from inside names the table it is about."""
+    """Add the name of the table to a `TableError` from inside."""
     try:
         yield
     except TableError as error:
@@ -377,14 +377,14 @@ def about(source: str) -> Iterator[None]:
 
 
 def why_no_number(written: str) -> str | None:
-    """What keeps a number from being one to this program, if the text is one to people."""
+    """Why a text that people read as a number is not one to this program, if so."""
     forms = _FOREIGN_NUMBERS.items()
     return next((why for form, why in forms if re.fullmatch(form, written.strip())), None)
 
 
 @contextmanager
 def _sentences(path: Path) -> Iterator[None]:
-    """Whatever a reader says about the file becomes a `TableError` of one sentence."""
+    """Turn any error of a reader into a `TableError` of one sentence."""
     try:
         yield
     except TableError:
@@ -392,17 +392,17 @@ def _sentences(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise TableError(_not_utf8(path)) from error
     except PermissionError as error:
-        raise TableError(f"{path} may not be read; check its permissions.") from error
+        raise TableError(f"{path} cannot be read; check its permissions.") from error
     except (OSError, EOFError, csv.Error, json.JSONDecodeError, pa.ArrowException) as error:
         raise TableError(_what_happened(path, " ".join(str(error).split()))) from error
 
 
 def _what_happened(path: Path, message: str) -> str:
-    """Arrow's message in the words of someone who has the file before them."""
+    """Arrow's message in words that make sense to the owner of the file."""
     form = r"column #(\d+): (?:Row #(\d+): )?.*conversion error to double: invalid value '(.*)'"
     if not_a_number := re.search(form, message):
         column, line, value = not_a_number.groups()
-        # Arrow counts from 1, and the header as a row.
+        # Arrow counts from 1, including the header.
         row = f" (row {int(line) - 2}, counted from 0)" if line else ""
         name = list(_raw_names(path))[int(column)]
         remedy = why_no_number(value) or "correct it or leave it empty"
@@ -414,7 +414,7 @@ def _what_happened(path: Path, message: str) -> str:
     if path.is_dir():
         return f"{path} cannot be read as one table {said}; write all files with the same columns."
     if not _is_csv(path):
-        return f"{path} is not a whole Parquet file {said}; write it again."
+        return f"{path} is not a complete Parquet file {said}; write it again."
     return f"{path} cannot be read as CSV: {message.removeprefix('CSV parse error: ').rstrip('.')}."
 
 
@@ -424,14 +424,14 @@ def _not_utf8(path: Path, where: str = "") -> str:
 
 def _check_any(rows: int, path: Path) -> None:
     if rows == 0:
-        raise TableError(f"{path} has a header and no rows; expected at least one row.")
+        raise TableError(f"{path} has a header but no rows; expected at least one row.")
 
 
 def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
-    """Write frames of the same columns below each other, CSV or Parquet by suffix; count the rows.
+    """Write frames with the same columns to one file, CSV or Parquet by suffix; count the rows.
 
-    The index is left out. In CSV, texts that a spreadsheet would run as a formula begin with an
-    apostrophe; Parquet keeps them as they are.
+    The index is left out. In CSV, text that a spreadsheet would run as a formula gets a leading
+    apostrophe; Parquet keeps it as it is.
 
     Examples
     --------
@@ -450,7 +450,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
     with ExitStack() as opened:
         for frame in frames:
             shown = _with_harmless_texts(frame) if suffix == ".csv" else frame
-            # The first batch decides the types.
+            # The first batch determines the types.
             table = pa.Table.from_pandas(shown, schema, preserve_index=False)
             if file is None:
                 schema = table.schema
@@ -461,7 +461,7 @@ def write_table(frames: Iterable[pd.DataFrame], path: Path) -> int:
 
 
 def harmless(cell: Any) -> Any:
-    """A text with an apostrophe before it if a spreadsheet would take it for a formula."""
+    """The text, with a leading apostrophe if a spreadsheet would take it for a formula."""
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 

@@ -1,7 +1,7 @@
 """Pure functions of (y_true, intervals), intervals of shape (n, 2) or (n, 2, L).
 
-Metrics that are numbers come as an array of L for L levels; those that are tables or carry a
-p-value or a band come as a small result, a list of L of them for L levels.
+Metrics that are numbers return an array of L for L levels; those that are tables, or have a p-value
+or a band, return a small result object, or a list of L of them for L levels.
 """
 
 from localconformal.metrics.conditional import (

@@ -1,7 +1,7 @@
-"""Does coverage depend on x, or on the length? Tests of any shape of dependence.
+"""Does coverage depend on x, or on the length? Tests for any form of dependence.
 
 `hsic` looks at the length, `worst_slab_coverage` and `excess_risk` at x. The latter two learn on
-some rows and judge on others: what is found on the very rows that judge is there by chance.
+some rows and judge on others: on the same rows, they would find what is only chance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from localconformal.rows import few_threads, fold_rows, make_frame, take_rows
 # ---- dependence of length and coverage ----------------------------------------------------------
 
 _MAX_ROWS = 5_000
-#: Beyond this many distinct lengths the kernel takes seconds, and they are rounded.
+#: With more distinct lengths than this the kernel takes seconds, so they are rounded.
 _MAX_PLACES = 1_000
 
 
@@ -31,9 +31,9 @@ _MAX_PLACES = 1_000
 class HSIC:
     """Dependence of length and coverage; ``float(result)`` is its value.
 
-    ``value`` is 0 under independence, but for noise of order 1 / n, and NaN for one row;
-    ``p_value`` the share of permutations with a value at least as large, the data being one of
-    them; ``n`` the rows used, at most 5,000.
+    ``value`` is 0 under independence, except for noise of order 1 / n, and NaN for one row;
+    ``p_value`` is the share of permutations, including the data, with a value at least as large;
+    ``n`` is the number of rows used, at most 5,000.
     """
 
     value: float
@@ -51,11 +51,11 @@ def hsic(
 
         HSIC = trace(K H L H) / (n - 1)^2,  K_ij = exp(-(u_i - u_j)^2),  L_ij = exp(-(c_i - c_j)^2),
 
-    u being the lengths divided by their standard deviation, c whether y is covered. At most 5,000
-    rows are used, drawn at random; where more than 1,000 lengths differ, u is rounded to
-    hundredths. All infinite lengths are one place, infinitely far from the finite ones. Constant
-    lengths, and rows that are all covered or all missed, have value 0 and p-value 1. MAPIE's
-    ``hsic`` is the square root of this, of lengths as they come.
+    where u are the lengths divided by their standard deviation and c says whether y is covered. At
+    most 5,000 rows are used, drawn at random; if there are more than 1,000 distinct lengths, u is
+    rounded to hundredths. All infinite lengths are one point, infinitely far from the finite ones.
+    If lengths are constant, or rows all covered or all missed, the value is 0 and the p-value 1.
+    MAPIE's ``hsic`` is the square root of this, with lengths not standardised.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ def _dependence(
     a = np.concatenate([observed, draws]) - counts * (n_missed / n)
     factor = 2.0 * (1.0 - np.exp(-1.0)) / (n - 1) ** 2
     values = factor * np.einsum("bi,bi->b", a @ kernel, a)
-    # A draw of the same misses in another order of summation is as large.
+    # A draw of the same misses, summed in another order, counts as equally large.
     as_large = int(np.sum(values[1:] >= values[0] * (1.0 - 1e-9)))
     return HSIC(float(values[0]), (1 + as_large) / (1 + n_permutations), n)
 
 
 def _in_deviations(length: Array) -> Array:
-    """Lengths (n,) over the standard deviation of the finite ones; infinite ones far away."""
+    """Lengths (n,) divided by the standard deviation of the finite ones; infinite ones far away."""
     finite = length[np.isfinite(length)]
     unit = float(finite.max(initial=0.0)) or 1.0
     spread = (unit * float(np.std(finite / unit)) if len(finite) else 0.0) or 1.0
@@ -125,9 +125,9 @@ def _in_deviations(length: Array) -> Array:
 # ---- the worst slab (Cauchois et al., 2021; Romano et al., 2020) --------------------------------
 
 _FIND_SHARE = 0.25
-#: A slab is not found better with more rows than these, only more slowly.
+#: More rows than these do not improve the search, they only slow it down.
 MAX_FIND_ROWS = 10_000
-#: Labels with an indicator of their own; those left have none.
+#: Most labels with their own indicator; the others have none.
 _MAX_INDICATORS = 20
 #: Projected values closer than this, in standard deviations, are equal.
 _TIE = 1e-12
@@ -137,14 +137,15 @@ _BLOCK = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class WorstSlab:
-    """The slab found, and its coverage on rows that did not find it; a float of that coverage.
+    """The slab found, and its coverage on other rows; ``float(result)`` is that coverage.
 
-    ``coverage``, with its exact binomial band ``lower`` to ``upper``, is that of the ``n``
-    held-out rows in the slab; NaN where there are none. ``found_coverage``, of the ``found_n``
-    rows that found it, is biased low. The slab is low <= v'x <= high, with v = ``direction`` (d,)
-    of unit length and x standardised ``columns``: names, x0, x1, ... of an array, ``name=label``
-    for the indicator of a label; ``source`` is the position in X behind each. Along one column it
-    runs, in its own unit, from center + scale * low to center + scale * high.
+    ``coverage``, with its exact binomial band ``lower`` to ``upper``, is measured on the ``n``
+    held-out rows in the slab; NaN if there are none. ``found_coverage``, on the ``found_n`` rows
+    used to find it, is biased low. The slab is low <= v'x <= high, with v = ``direction`` (d,) of
+    unit length and x the standardised ``columns``: their names, x0, x1, ... for an array,
+    ``name=label`` for the indicator of a label; ``source`` is the position of each in X. A slab
+    along one column runs, in units of that column, from center + scale * low to
+    center + scale * high.
     """
 
     coverage: float
@@ -165,7 +166,7 @@ class WorstSlab:
         return self.coverage
 
     def frame(self) -> Any:
-        """Columns by their weight in the direction, the largest first (pandas)."""
+        """Columns by their weight in the direction, largest first (pandas)."""
         order = np.argsort(-np.abs(self.direction), kind="stable")
         names = [self.columns[j] for j in order]
         return make_frame({"column": names, "weight": self.direction[order]}, None)
@@ -182,17 +183,18 @@ def worst_slab_coverage(
 ) -> WorstSlab | list[WorstSlab]:
     """Coverage of the worst slab, found on a quarter of the rows, reported on the others.
 
-    A slab is {x: a <= v'x <= b} that holds at least a share delta of the rows. Intervals with
-    coverage tau at every x have tau here too, within the band; MAPIE's and covmetrics' functions
-    of this name report the rows that found the slab, and lie below. Directions are the columns
-    themselves and random unit vectors. At most 10,000 rows find the slab; all others report.
+    A slab is a set {x: a <= v'x <= b} with at least a share delta of the rows. Intervals with
+    coverage tau at every x have tau here too, within the band; the functions of this name in MAPIE
+    and covmetrics report the rows used to find the slab, which gives less. Directions are the
+    columns themselves and random unit vectors. At most 10,000 rows are searched; coverage is
+    measured on all others.
 
     Parameters
     ----------
     X : array or frame of shape (n, d), or columns that were read before
-        Standardised here; missing values are at the mean, labels become indicators.
+        Standardised here; missing values are set to the mean, labels become indicators.
     delta : float, default=0.1
-        Least share of the finding rows in a slab.
+        Least share of the searched rows in a slab.
     n_directions : int, default=1000
     random_state : int, default=0
 
@@ -247,7 +249,7 @@ def _standardised(columns: list[Column]) -> tuple[Array, tuple[Any, ...]]:
 
 
 def _standardise(column: Array) -> tuple[Array, float, float]:
-    """(column - mean) / standard deviation, 0 where missing or all the same; mean and deviation."""
+    """(column - mean) / standard deviation, 0 if missing or constant; mean and deviation."""
     known, result = np.isfinite(column), np.zeros_like(column)
     if not known.any():
         return result, 0.0, 0.0
@@ -260,7 +262,7 @@ def _standardise(column: Array) -> tuple[Array, float, float]:
 
 
 def _draw_directions(d: int, n_directions: int, rng: np.random.Generator) -> Array:
-    """The d axes, and random unit vectors where there is more than one axis; (M, d)."""
+    """The d axes, and random unit vectors if there is more than one axis; (M, d)."""
     if d == 1:
         return np.ones((1, 1))
     drawn = rng.standard_normal((n_directions, d))
@@ -276,9 +278,9 @@ def _in_slab(points: Array, v: Array, low: float, high: float) -> NDArray[np.boo
 def _find_slab(
     points: Array, covered: NDArray[np.bool_], directions: Array, delta: float
 ) -> tuple[Array, float, float]:
-    """v (d,), a, b of the slab that covers worst; points (n, d), directions (M, d).
+    """v (d,), a, b of the slab with the lowest coverage; points (n, d), directions (M, d).
 
-    Of slabs that cover equally badly, one along the first d directions is taken: the columns.
+    Of slabs with equal coverage, one along the first d directions, the columns, is preferred.
     """
     n, d = points.shape
     fewest = max(1, int(np.ceil(delta * n)))
@@ -302,14 +304,14 @@ def _find_slab(
 def _worst_segment(
     covered: NDArray[np.bool_], fewest: int, breaks: NDArray[np.bool_], known: float = np.inf
 ) -> tuple[float, int, int, int]:
-    """Least mean of a segment of ``fewest`` entries of one row, its start, end and row.
+    """Least mean of a segment of at least ``fewest`` entries of one row; its start, end and row.
 
     ``covered`` is (M, n); ``breaks`` (M, n + 1) says where a segment may begin and end, which is
-    not between equal projections; only a mean below ``known`` is looked for.
+    not between equal projections; only a mean below ``known`` counts.
 
-    Instead of all O(n^2) segments: with m the least mean seen so far, the segment that minimises
-    sum(c) - m (rows) takes one running maximum, and is below 0 exactly when some segment has a
-    lesser mean; m becomes the mean of that segment, and so on until nothing is below 0
+    This avoids trying all O(n^2) segments: with m the least mean so far, the segment that minimises
+    sum(c) - m (rows) takes one running maximum, and the minimum is below 0 exactly if some segment
+    has a smaller mean; m becomes the mean of that segment, and so on until nothing is below 0
     (Dinkelbach, 1967). This is exact, and three or four passes are enough.
     """
     n = covered.shape[1]
@@ -323,7 +325,7 @@ def _worst_segment(
         end = np.where(breaks, excess, np.inf)[:, fewest:]
         below = end - np.maximum.accumulate(start, axis=1)
         row, last = np.unravel_index(np.argmin(below), below.shape)
-        # Sums are whole numbers and targets fractions of n: a true improvement is above 1e-9.
+        # Sums are whole numbers and targets fractions of n: a real improvement exceeds 1e-9.
         if not below[row, last] < -1e-9:
             return best
         first, stop = int(np.argmax(start[row, : last + 1])), int(last) + fewest
@@ -333,19 +335,19 @@ def _worst_segment(
 
 # ---- excess risk of the target coverage (ERT; Braun et al., 2025) -------------------------------
 
-#: With fewer covered or missed rows to learn from, the default classifier is their share.
+#: With fewer covered or missed rows to learn from, the default classifier predicts their share.
 _FEWEST_OF_A_KIND = 10
 
 
 @dataclass(frozen=True, eq=False)
 class ExcessRisk:
-    """``l1`` with its standard error, of ``n`` rows; ``float(result)`` is ``l1``.
+    """``l1`` with its standard error, from ``n`` rows; ``float(result)`` is ``l1``.
 
-    It is 0 for ideal intervals, but for noise, and bounds E|pi(x) - tau| from below in
-    expectation. ``l1_error`` is given the classifiers of the folds, NaN for one row. The folds'
-    share is missing: of ideal intervals l1 / l1_error had the standard deviation 1.6 at 60 rows,
-    1.4 at 100, 1.2 at 200 and 1.1 at 500, where 1 is right. ``predicted`` (n,) is the cross-fitted
-    estimate of pi(x) at each row.
+    It is 0 for ideal intervals, except for noise, and its expectation is a lower bound on
+    E|pi(x) - tau|. ``l1_error`` takes the classifiers of the folds as given, and is NaN for one
+    row. It is therefore too small for few rows: for ideal intervals, l1 / l1_error had a standard
+    deviation of 1.6 at 60 rows, 1.4 at 100, 1.2 at 200 and 1.1 at 500, instead of 1. ``predicted``
+    (n,) is the cross-fitted estimate of pi(x) at each row.
     """
 
     l1: float
@@ -367,22 +369,22 @@ def excess_risk(
     n_splits: int = 5,
     random_state: int = 0,
 ) -> ExcessRisk | list[ExcessRisk]:
-    """Excess risk of the target coverage, in L1: can misses be foreseen from x?
+    """Excess risk of the target coverage, in L1: can misses be predicted from x?
 
     If coverage is tau at every x, no classifier predicts whether y is covered better than the
-    constant tau. How much better a cross-fitted one does is in expectation a lower bound of the
-    mean of |pi(x) - tau|, with pi(x) = P(covered | x): the mean of sign(tau - p) (tau - c), where
+    constant tau. The gain of a cross-fitted classifier is in expectation a lower bound on the mean
+    of |pi(x) - tau|, with pi(x) = P(covered | x): it is the mean of sign(tau - p) (tau - c), where
     c = 1 if y is covered and p is the cross-fitted probability of that.
 
     Parameters
     ----------
     X : array or frame of shape (n, d), or columns that were read before
-        What misses may be foreseen from.
+        Features from which misses may be predicted.
     confidence_level : float or array of shape (L,), default=0.9
     classifier : classifier with predict_proba, default=None
-        Is given X as it is. None is gradient boosting of small trees with early stopping, and
-        takes missing values and labels; where it has fewer than 10 covered or missed rows to
-        learn from, their share is what it predicts.
+        Receives X as it is. None is gradient boosting of small trees with early stopping, which
+        takes missing values and labels; with fewer than 10 covered or missed rows to learn from,
+        it predicts their share.
     n_splits : int, default=5
     random_state : int, default=0
 
@@ -413,7 +415,7 @@ def excess_risk(
 def _cross_fit(
     classifier: Any, X: Any, covered: NDArray[np.bool_], n_splits: int, seed: int
 ) -> Array:
-    """Probability of being covered (n,), each row's learned from the other folds."""
+    """Probability of being covered (n,), learned for each row from the other folds."""
     own, predicted = classifier is None, np.full(len(covered), np.nan)
     columns = read_columns(X, len(covered)) if own else []
     table = np.stack([column.numbers for column in columns], axis=1) if own else X
@@ -426,7 +428,7 @@ def _cross_fit(
             predicted[fold] = seen.mean()
             continue
         if own:
-            # Boosting cannot bin a column of which it knows nothing.
+            # Boosting cannot bin a column without known values.
             known = np.where(np.isfinite(known).any(axis=0), known, 0.0)
         model = _boosting(len(seen), is_label, seed) if own else clone(classifier)
         with few_threads(table):

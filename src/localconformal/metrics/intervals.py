@@ -1,10 +1,10 @@
 """Measures of (y_true, intervals): coverage and its bands, length, scores, and how coverage varies.
 
 Intervals are (n, 2), or (n, 2, L) for L levels; a measure is then one number, or one per level.
-An empty interval (lower > upper, or both bounds at one infinity) has length 0. Infinite lengths
-count as they are: the mean of the finite ones alone would praise a method for giving up on the
-hard rows; `share_infinite` says how many there are. Where every interval is infinite at the same
-end, and some at that alone, they are meant to have one side: the other end is what is judged.
+An empty interval (lower > upper, or both bounds at the same infinity) has length 0. Infinite
+lengths count as infinite: the mean of the finite ones alone would reward a method for giving up on
+the hard rows; `share_infinite` says how many there are. If every interval is infinite at the same
+end, and some at that end only, they are taken as one-sided: only the other end is judged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from localconformal.columns import group_codes
 from localconformal.quantiles import Array, conformal_rank
 from localconformal.rows import check_unmasked, make_frame
 
-#: Lengths closer than this many units in the last place of their bounds differ by rounding.
+#: Lengths within this many units in the last place of their bounds differ only by rounding.
 _ROUNDING = 32.0 * np.finfo(np.float64).eps
 
 _Result = TypeVar("_Result")
@@ -39,23 +39,23 @@ def _check_intervals(intervals: ArrayLike) -> Array:
             "interval: stack lower and upper bounds along the second axis."
         )
     if np.isnan(bounds).any():
-        raise ValueError("intervals: got NaN; expected numbers or infinities: omit these rows.")
+        raise ValueError("intervals: got NaN; expected numbers or infinities: drop these rows.")
     return bounds
 
 
 def _check_pair(
     y_true: ArrayLike, intervals: ArrayLike, name: str = "y_true"
 ) -> tuple[Array, Array]:
-    """y, shaped to be compared with the bounds of each level, and the bounds."""
+    """y, shaped for comparison with the bounds of each level, and the bounds."""
     check_unmasked(y_true, name)
     y, bounds = np.asarray(y_true, dtype=np.float64), _check_intervals(intervals)
     if y.shape != bounds.shape[:1]:
         raise ValueError(
             f"{name}: got shape {y.shape} with intervals of shape {bounds.shape}; expected (n,), "
-            "as many rows as intervals."
+            "one value per interval."
         )
     if not np.isfinite(y).all():
-        raise ValueError(f"{name}: got NaN or infinity; expected finite numbers: omit these rows.")
+        raise ValueError(f"{name}: got NaN or infinity; expected finite numbers: drop these rows.")
     return y.reshape(y.shape + (1,) * (bounds.ndim - 2)), bounds
 
 
@@ -72,14 +72,14 @@ def check_one_level(y: ArrayLike, intervals: ArrayLike) -> tuple[Array, Array]:
 
 
 def check_levels(confidence_level: ArrayLike, bounds: Array) -> Array:
-    """One level in (0, 1) for each of those in bounds: (1,) for (n, 2), else (L,)."""
+    """One level in (0, 1) per level of the bounds: (1,) for (n, 2), else (L,)."""
     levels = np.asarray(confidence_level, dtype=np.float64)
     n_levels = 1 if bounds.ndim == 2 else bounds.shape[2]
     fits = levels.ndim <= 1 and levels.size == n_levels
     if not fits or not np.all((levels > 0.0) & (levels < 1.0)):
         raise ValueError(
-            f"confidence_level: got {levels} with intervals of shape {bounds.shape}; expected as "
-            f"many levels as intervals have, {n_levels}, numbers in (0, 1)."
+            f"confidence_level: got {levels} with intervals of shape {bounds.shape}; expected "
+            f"{n_levels} level(s), as the intervals have, numbers in (0, 1)."
         )
     return levels.reshape(-1)
 
@@ -90,7 +90,7 @@ def each_level(
     intervals: ArrayLike,
     confidence_level: ArrayLike | None = None,
 ) -> _Result | list[_Result]:
-    """judge(y (n,), bounds (n, 2), level if given); a list, one per level, for (n, 2, L)."""
+    """judge(y (n,), bounds (n, 2), level if given); for (n, 2, L) a list, one per level."""
     y, bounds = _check_pair(y_true, intervals)
     parts = bounds.reshape(len(bounds), 2, -1)
     given: list[tuple[Any, ...]] = [(y.reshape(-1), part) for part in np.moveaxis(parts, 2, 0)]
@@ -128,7 +128,7 @@ def coverage(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 
 
 def is_covered(y: Array, bounds: Array) -> NDArray[np.bool_]:
-    """Whether lower <= y <= upper, (n,) or (n, L), of a pair that was checked."""
+    """Whether lower <= y <= upper, (n,) or (n, L), for a checked pair."""
     return (bounds[:, 0] <= y) & (y <= bounds[:, 1])
 
 
@@ -136,11 +136,11 @@ def is_covered(y: Array, bounds: Array) -> NDArray[np.bool_]:
 def coverage_band(
     n_calibration: int, n_test: int, confidence_level: float, probability: float = 0.95
 ) -> tuple[float, float]:
-    """Where the coverage of ``n_test`` new rows lies with this probability.
+    """The range in which the coverage of ``n_test`` new rows lies with this probability.
 
     Given its calibration set, split conformal prediction with continuous scores covers a new row
-    with probability Beta(k, n + 1 - k), k = ceil((n + 1) tau); so the number covered is
-    Beta-binomial. Answers are remembered, since quantiles of that law take milliseconds.
+    with a probability that is Beta(k, n + 1 - k) distributed, k = ceil((n + 1) tau); so the number
+    covered is Beta-binomial. Results are cached, as quantiles of that law take milliseconds.
 
     >>> low, high = coverage_band(500, 1000, 0.9)
     >>> round(low, 3), round(high, 3)
@@ -168,11 +168,11 @@ def _tail(probability: float) -> float:
 def binomial_band(
     n_covered: ArrayLike, n: ArrayLike, probability: float = 0.95
 ) -> tuple[float | Array, float | Array]:
-    """Exact (Clopper-Pearson) band of the coverage behind ``n_covered`` of ``n`` rows.
+    """Exact (Clopper-Pearson) band of the true coverage, given ``n_covered`` of ``n`` rows.
 
     From the t-quantile of Beta(k, n - k + 1) to the (1 - t)-quantile of Beta(k + 1, n - k), with k
-    of n rows covered and t = (1 - probability) / 2: it holds the true coverage with at least this
-    probability. Counts are whole numbers or arrays of them; without rows the band is (0, 1).
+    of n rows covered and t = (1 - probability) / 2: it contains the true coverage with at least
+    this probability. Counts are whole numbers or arrays of them; without rows the band is (0, 1).
 
     >>> low, high = binomial_band(90, 100)
     >>> round(low, 3), round(high, 3)
@@ -182,22 +182,22 @@ def binomial_band(
     if not all(np.issubdtype(counts.dtype, np.integer) for counts in (k, rows)):
         raise ValueError(
             f"got n_covered of type {k.dtype} and n of type {rows.dtype}; expected whole numbers: "
-            "pass how many rows are covered, not their share."
+            "pass the number of covered rows, not their share."
         )
     if not np.all((k >= 0) & (k <= rows)):
         raise ValueError(f"got n_covered={k} and n={rows}; expected 0 <= n_covered <= n.")
     tail = _tail(probability)
-    # Beta(0, .) and Beta(., 0) stand at 0 and at 1; the maxima only keep betaincinv defined.
+    # Beta(0, .) and Beta(., 0) are point masses at 0 and 1; the maxima keep betaincinv defined.
     lower = np.where(k > 0, betaincinv(np.maximum(k, 1), rows - k + 1, tail), 0.0)
     upper = np.where(k < rows, betaincinv(k + 1, np.maximum(rows - k, 1), 1.0 - tail), 1.0)
     return _number_or_array(lower), _number_or_array(upper)
 
 
 def coverage_p_values(n_covered: ArrayLike, n: ArrayLike, confidence_level: float) -> Array:
-    """Exact two-sided p-values of "the coverage is confidence_level", one for each count.
+    """Exact two-sided p-values of "the coverage is confidence_level", one per count.
 
     With K ~ Binomial(n, tau) they are 2 min(P(K <= k), P(K >= k)), at most 1: below 0.05 exactly
-    when the 95 % `binomial_band` leaves tau out.
+    when the 95 % `binomial_band` does not contain tau.
     """
     k, rows = (np.asarray(counts, dtype=np.intp) for counts in (n_covered, n))
     at_most, at_least = bdtr(k, rows, confidence_level), bdtrc(k - 1, rows, confidence_level)
@@ -217,7 +217,7 @@ def mean_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 
 
 def median_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
-    """Median of upper - lower; +inf once half of the intervals are infinite.
+    """Median of upper - lower; +inf if half of the intervals are infinite.
 
     >>> median_length(None, [[0.0, 1.0], [0.0, 3.0], [0.0, float("inf")]])
     3.0
@@ -226,7 +226,7 @@ def median_length(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 
 
 def share_infinite(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
-    """Share of intervals of infinite length; of one-sided ones, those that have no bound at all.
+    """Share of intervals of infinite length; for one-sided ones, those without any finite bound.
 
     >>> share_infinite(None, [[0.0, 1.0], [0.0, float("inf")]])
     0.5
@@ -235,13 +235,13 @@ def share_infinite(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 
 
 def is_infinite(bounds: Array) -> NDArray[np.bool_]:
-    """Which intervals are infinite, at the end that is not meant to be: (n,) or (n, L)."""
+    """Which intervals are infinite at an end that should be finite: (n,) or (n, L)."""
     end = open_end(bounds)
     return np.isinf(lengths(bounds) if end is None else bounds[:, 1 - end])
 
 
 def open_end(bounds: Array) -> int | None:
-    """0 or 1 where the intervals have one side, being infinite at that end on purpose; else None.
+    """The end, 0 or 1, at which one-sided intervals are infinite on purpose; else None.
 
     >>> open_end(np.array([[-np.inf, 1.0], [-np.inf, np.inf]])), open_end(np.array([[0.0, 1.0]]))
     (0, None)
@@ -253,7 +253,7 @@ def open_end(bounds: Array) -> int | None:
 
 
 def share_empty(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
-    """Share of intervals that hold no number.
+    """Share of intervals that contain no number.
 
     >>> share_empty(None, [[0.0, 1.0], [2.0, 1.0], [1.0, 1.0], [3.0, 4.0]])
     0.25
@@ -262,7 +262,7 @@ def share_empty(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
 
 
 def is_empty(bounds: Array) -> NDArray[np.bool_]:
-    """Which intervals hold no real number; (n, 2) -> (n,), (n, 2, L) -> (n, L)."""
+    """Which intervals contain no real number; (n, 2) -> (n,), (n, 2, L) -> (n, L)."""
     lower, upper = bounds[:, 0], bounds[:, 1]
     return (lower > upper) | (lower == np.inf) | (upper == -np.inf)
 
@@ -274,10 +274,10 @@ def lengths(bounds: Array) -> Array:
 
 
 def tied_lengths(bounds: Array) -> Array:
-    """Lengths (n,) of (n, 2), those that differ by the rounding of their bounds made equal.
+    """Lengths (n,) of (n, 2); those that differ only by rounding of their bounds are made equal.
 
-    Intervals mu(x) +- q are of one length, and upper - lower is not: its last digits would be
-    taken for a difference by whatever ranks or standardises lengths.
+    Intervals mu(x) +- q all have the same length, but upper - lower differs in its last digits,
+    which anything that ranks or standardises lengths would take for a difference.
     """
     length = lengths(bounds)
     finite = np.flatnonzero(np.isfinite(length))
@@ -300,9 +300,9 @@ def interval_score(
     """Mean Winkler score: length + (2 / alpha) (distance by which y falls outside).
 
     Lower is better; the alpha/2 and 1 - alpha/2 quantiles are best. Crossed bounds are scored as
-    the two quantiles they stand for, of negative length. Infinite intervals score +inf. One-sided
-    ones score (distance of y from the bound) + (1 / alpha) (distance by which y falls outside) with
-    the first negative where it does: 1 / alpha times the pinball loss of the bound.
+    the two quantiles they stand for, with negative length. Infinite intervals score +inf. One-sided
+    ones score (distance of y from the bound) + (1 / alpha) (distance by which y falls outside), the
+    first term being negative if y is outside: 1 / alpha times the pinball loss of the bound.
 
     >>> interval_score([2.0], [[0.0, 1.0]], confidence_level=0.5)
     5.0
@@ -314,22 +314,22 @@ def interval_score(
         room = y - lower if end else upper - y
         return _number_or_array(np.where(room < 0.0, room * (1.0 - 1.0 / alpha), room).mean(axis=0))
     outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
-    # Both bounds at one infinity: the miss counts, and the length is undefined.
+    # Both bounds at the same infinity: the miss counts, and the length is undefined.
     length = np.subtract(upper, lower, out=np.zeros_like(upper), where=upper != lower)
     score = np.where(np.isinf(outside), np.inf, length) + 2.0 / alpha * outside
     return _number_or_array(score.mean(axis=0))
 
 
 def crps(y_true: ArrayLike, values: ArrayLike) -> float:
-    """Mean CRPS of predictive laws of k equally likely values: lower is better, the true law best.
+    """Mean CRPS of predictive laws given by k equally likely values; lower is better.
 
     With x_1 <= ... <= x_k the ``values`` (n, k) of one row, in O(k log k) by sorting,
 
         CRPS = mean_j |x_j - y| - 1/2 mean_ij |x_i - x_j|
              = 2 mean_j (x_j - y) (1{y < x_j} - (j - 1/2) / k).
 
-    They are draws from each row's law, or its quantiles at the midpoints of k equal steps of level;
-    an infinite one makes it +inf.
+    The true law scores best. Values are draws from each row's law, or its quantiles at the
+    midpoints of k equal steps of level; an infinite value makes the CRPS +inf.
 
     >>> crps([0.0, 0.0], [[-1.0, 1.0], [1.0, 1.0]])
     0.75
@@ -355,8 +355,8 @@ def crps(y_true: ArrayLike, values: ArrayLike) -> float:
 def length_coverage_corr(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     """Correlation of length and coverage (Feldman et al., 2021); 0 is ideal.
 
-    Negative where long intervals miss more often than short ones. Rows of infinite length are
-    left out; NaN where undefined: constant lengths, all rows covered or none.
+    Negative if long intervals miss more often than short ones. Rows of infinite length are left
+    out; NaN if undefined: constant lengths, all rows covered or none.
 
     >>> intervals = [[0.0, 1.0], [0.0, 1.0], [0.0, 2.0], [0.0, 2.0]]
     >>> length_coverage_corr([0.5, 3.0, 1.0, 3.0], intervals)
@@ -372,10 +372,10 @@ def length_coverage_corr(y_true: ArrayLike, intervals: ArrayLike) -> float | Arr
 def length_error_corr(
     y_true: ArrayLike, intervals: ArrayLike, y_pred: ArrayLike | None = None
 ) -> float | Array:
-    """Correlation of length and |y - prediction|: the higher, the better hard rows are told apart.
+    """Correlation of length and |y - prediction|; higher means that hard rows are recognised.
 
     ``y_pred`` (n,) are point predictions; None is the centre of each interval. Rows of infinite
-    length are left out; NaN where undefined.
+    length are left out; NaN if undefined.
 
     >>> intervals = [[-1.0, 1.0], [-2.0, 2.0], [-3.0, 3.0]]
     >>> round(length_error_corr([0.5, -1.0, 1.5], intervals), 12)
@@ -392,23 +392,23 @@ def length_error_corr(
 
 
 def _correlation(length: Array, other: Array) -> float:
-    """Pearson's correlation over finite lengths; NaN where either is constant."""
+    """Pearson's correlation over finite lengths; NaN if either is constant."""
     finite = np.isfinite(length)
     a, b = length[finite], other[finite]
     if len(a) < 2 or np.ptp(a) == 0.0 or np.ptp(b) == 0.0:
         return float("nan")
-    # Largest entries of one: squares of tiny or huge numbers would vanish or overflow.
+    # Scaled to a largest entry of one: squares of tiny or huge numbers would under- or overflow.
     a, b = ((v - v.mean()) / np.ptp(v) for v in (a, b))
     return float(np.clip((a @ b) / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
 
 
 def check_prediction(y_pred: ArrayLike, n: int) -> Array:
-    """Finite predictions (n,), or refused."""
+    """Finite predictions (n,), or an error."""
     prediction = np.asarray(y_pred, dtype=np.float64)
     if prediction.shape != (n,) or not np.isfinite(prediction).all():
         raise ValueError(
             f"y_pred: got shape {prediction.shape}, or NaN or infinity; expected {n} finite "
-            "numbers, one for each row."
+            "numbers, one per row."
         )
     return prediction
 
@@ -418,7 +418,7 @@ def mean_squared_conditional_error(
 ) -> float | Array:
     """MSCE: mean of (pi(x) - confidence_level)^2; 0 is ideal.
 
-    pi(x) = P(lower(x) <= Y <= upper(x) | x), (n,) or (n, L), is known in simulations only.
+    pi(x) = P(lower(x) <= Y <= upper(x) | x), (n,) or (n, L), is known only in simulations.
 
     >>> round(mean_squared_conditional_error([0.8, 1.0]), 12)
     0.01
@@ -458,9 +458,9 @@ def _gaps(conditional_coverage: ArrayLike, confidence_level: float | ArrayLike) 
 class GroupCoverage(_Table):
     """Coverage of each of G groups: arrays of shape (G,).
 
-    ``group`` has the labels, sorted, what is missing last; ``n`` the rows; ``gap`` is coverage
-    - confidence_level; ``lower`` and ``upper`` are the exact binomial band of the coverage. Each
-    band holds on its own: among 20 groups of 95 % bands, expect one to miss.
+    ``group`` has the labels, sorted, missing ones last; ``n`` the number of rows; ``gap`` is
+    coverage - confidence_level; ``lower`` and ``upper`` are the exact binomial band of the
+    coverage. Each band holds on its own: of twenty 95 % bands, expect one to miss.
     """
 
     group: NDArray[Any]
@@ -478,11 +478,11 @@ def group_coverage(
     groups: ArrayLike,
     confidence_level: float | ArrayLike = 0.9,
 ) -> GroupCoverage | list[GroupCoverage]:
-    """Coverage, gap and exact binomial band of each group; a list, one per level, for several.
+    """Coverage, gap and exact binomial band of each group; for several levels, a list.
 
     The bands hold for groups that were chosen before looking at ``y_true``, on rows that neither
     trained nor calibrated the intervals. ``groups`` (n,) are labels of any kind; all missing ones
-    are one group, and labels of mixed kinds are told apart by their text.
+    form one group, and labels of mixed types are distinguished by their text.
 
     >>> intervals = [[0.0, 1.0]] * 4
     >>> result = group_coverage([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"])
@@ -505,8 +505,8 @@ def coverage_gap(
 ) -> float | Array:
     """Mean over groups of |coverage - confidence_level|; 0 is ideal, and noise adds to it.
 
-    Without groups it is |coverage - confidence_level|, by which a search finds intervals that cover
-    what they should.
+    Without groups it is |coverage - confidence_level|; a search by it finds intervals with the
+    right coverage.
 
     >>> intervals = [[0.0, 1.0]] * 4
     >>> coverage_gap([0.5, 0.6, 0.7, 2.0], intervals, ["a", "a", "b", "b"], 0.75)
@@ -523,7 +523,7 @@ def coverage_gap(
 
 
 def _count_parts(codes: NDArray[np.intp], y: Array, bounds: Array, level: float) -> dict[str, Any]:
-    """Rows, coverage, gap and band of the parts 0, 1, ..., none of which is empty."""
+    """Rows, coverage, gap and band of the parts 0, 1, ..., none of them empty."""
     n = np.bincount(codes)
     hits = np.bincount(codes[is_covered(y, bounds)], minlength=len(n))
     lower, upper = binomial_band(hits, n)
@@ -554,8 +554,8 @@ def size_stratified_coverage(
 ) -> SizeStratifiedCoverage | list[SizeStratifiedCoverage]:
     """Coverage within at most ``n_bins`` quantile bins of the length, with exact bands.
 
-    Equal lengths stay together, in the bin of their middle row, so that bins may be fewer.
-    Infinite lengths are a bin of their own, the last. A list, one per level, for several.
+    Equal lengths stay together, in the bin of their middle row, so there may be fewer bins.
+    Infinite lengths have their own bin, the last. For several levels, a list with one per level.
 
     >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
     >>> result = size_stratified_coverage([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
@@ -576,7 +576,7 @@ def size_stratified_coverage(
 def size_stratified_coverage_score(
     y_true: ArrayLike, intervals: ArrayLike, *, n_bins: int = 5
 ) -> float | Array:
-    """Coverage of the worst bin of `size_stratified_coverage`; the level, less noise, is ideal.
+    """Coverage of the worst bin of `size_stratified_coverage`; the level, minus noise, is ideal.
 
     >>> intervals = [[0.0, 1.0], [0.0, 2.0], [0.0, 3.0], [0.0, 4.0]]
     >>> size_stratified_coverage_score([0.5, 3.0, 1.0, 1.0], intervals, n_bins=2)
@@ -591,7 +591,7 @@ def size_stratified_coverage_score(
 
 
 def size_bins(length: Array, n_bins: int) -> NDArray[np.intp]:
-    """Bin of each length (n,), from 0 without gaps: ``np.array_split`` where there are no ties."""
+    """Bin of each length (n,), from 0 without gaps; without ties the same as ``np.array_split``."""
     if n_bins < 1:
         raise ValueError(f"n_bins: got {n_bins}; expected at least 1.")
     finite = np.isfinite(length)

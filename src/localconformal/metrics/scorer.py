@@ -36,8 +36,8 @@ class _IntervalScorer:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike) -> float:
-        """Score the estimator's intervals; losses come negated, as in scikit-learn."""
-        # Two bounds are no predictive law.
+        """Score the estimator's intervals; losses are negated, as in scikit-learn."""
+        # Two bounds are not a predictive law.
         of_law = self.metric is crps
         value = float(estimator.crps(X, y)) if of_law else self._value(estimator, X, y)
         return value if self.greater_is_better else -value
@@ -49,11 +49,11 @@ class _IntervalScorer:
         options = {name: given for name, given in self.options.items() if name != _LEVEL}
         # The metric must judge the level that the intervals were made for.
         options |= {**(asked if _LEVEL in taken else {}), **({"X": X} if "X" in taken else {})}
-        # The rows differ from fold to fold: only a function of X can name their groups.
+        # Rows differ from fold to fold, so only a function of X can give their groups.
         if callable(options.get("groups")):
             options["groups"] = options["groups"](X)
         value = float(self.metric(y, estimator.predict_interval(X, **asked), **options))
-        # The one signed metric that is best at 0.
+        # The only signed metric with its optimum at 0.
         return abs(value) if self.metric is length_coverage_corr else value
 
 
@@ -66,14 +66,14 @@ def make_interval_scorer(
     ----------
     metric : callable
         ``metric(y_true, intervals, **options)`` that returns a number, or a result with one, as
-        `hsic` does. A parameter ``X`` is given the features. `length_coverage_corr`, which is
+        `hsic` does. A parameter ``X`` receives the features. `length_coverage_corr`, which is
         ideal at 0, is scored by its absolute value; `crps` is ``estimator.crps(X, y)``.
     greater_is_better : bool, default=None
-        False negates the metric, as for lengths and scores. None: True for `coverage`,
-        `size_stratified_coverage_score`, `worst_slab_coverage` and `length_error_corr`, else
-        False. A search by `coverage` takes the widest intervals; one by `coverage_gap` does not.
+        False negates the metric, as for lengths and scores. None is True for `coverage`,
+        `size_stratified_coverage_score`, `worst_slab_coverage` and `length_error_corr`, otherwise
+        False. A search by `coverage` picks the widest intervals; one by `coverage_gap` does not.
     **options
-        Passed on to the metric. ``confidence_level`` also goes to ``predict_interval``; without
+        Passed to the metric. ``confidence_level`` is also passed to ``predict_interval``; without
         it both use the estimator's own. ``groups`` may be a function of X.
 
     Examples
@@ -89,7 +89,7 @@ def make_interval_scorer(
             "localconformal.metrics.interval_score."
         )
     if metric is not crps:
-        # Before any fold; the scorer itself gives X and the level.
+        # Checked before any fold; X and the level come from the scorer itself.
         taken = inspect.signature(metric)
         given = {name for name in ("X", _LEVEL) if name in taken.parameters}
         taken.bind(None, None, **dict.fromkeys(given | (options.keys() - {_LEVEL})))

@@ -1,11 +1,11 @@
-"""Intervals that follow a stream: what was missed moves the threshold of the rows to come.
+"""Intervals that follow a stream: past misses move the threshold for future rows.
 
     s_t = p(V_t, F_t)          adjusted score of a row, at the level of the intervals
     C_t = {y : s <= theta_t}   err_t = 1 if s_t > theta_t, which is known once y_t is
 
-A rule says what theta_t is, given the errors so far (`_RULES`); the model, its local law and its
-calibration rows stay as they are. A law asked for one level throughout makes sets that grow with
-theta, so that an error has one meaning at every step.
+A rule computes theta_t from the errors so far (`_RULES`); the model, its local law and its
+calibration rows stay as they are. The law is used at one level throughout, so sets grow with theta
+and an error means the same at every step.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from localconformal.regressors.base import (
 )
 from localconformal.rows import Rows, row_hashes
 
-#: Of the state. Raised when its content changes.
+#: Format of the state; raised when its content changes.
 _FORMAT = 1
-#: Rows whose labels are awaited: beyond so many the oldest are forgotten.
+#: Most rows that wait for labels; beyond that the oldest are forgotten.
 _MOST_AWAITED = 2**17
-#: Where the rank of a score is sought if calibration rows have weights: closest near 0.
+#: Grid for the rank of a score if calibration rows have weights; finest near 0.
 _GRID = (np.arange(1, 128) / 128.0) ** 2
 _LEAST = 1e-12
-#: Least unit of a step, in typical widths: where the local law is nearly a point.
+#: Smallest unit of a step, in typical widths, for local laws that are nearly a point.
 _NARROW = 0.05
 
 
@@ -64,7 +64,7 @@ _NARROW = 0.05
 
 
 class _Fading(Correction):
-    """All rows speak, the older the less: weight decay^age, and 1 for the new row."""
+    """All rows count, older ones less: weight decay^age, and 1 for the new row."""
 
     def __init__(self, decay: float) -> None:
         self.decay = decay
@@ -79,17 +79,17 @@ class _Fading(Correction):
 
 @dataclass(frozen=True)
 class _Reference:
-    """Calibration scores, or with ``window`` the newest so many of these and of the stream's."""
+    """Calibration scores, or the newest ``window`` of these and the stream's."""
 
     held: FixedScores
     level: float
     window: int | None = None
-    #: Typical width of the local law, where corrections are in units of y; else 0.
+    #: Typical width of the local law if corrections are in units of y; else 0.
     width: float = 0.0
 
     @property
     def shares(self) -> Array:
-        """Share of alpha of each column that is calibrated: (C,)."""
+        """Share of alpha of each calibrated column: (C,)."""
         sides = self.held.parts.sides
         return sides.shares if sides.separate else np.ones(1)
 
@@ -109,20 +109,20 @@ class _Reference:
         return parts.adjusted(placed.folded(y), placed.F, at)[:, :, 0]
 
     def units(self, placed: Placed) -> Array:
-        """What a step counts at each row, around 1: (n, 1), so that wide intervals move by more."""
+        """Unit of a step at each row, around 1: (n, 1); wide intervals move by more."""
         if not self.width:
             return np.ones((placed.F.n, 1))
         return np.maximum(_widths(placed.parts.sides, placed.F, self.level) / self.width, _NARROW)
 
     def theta(self, rows: Rows, alphas: Array) -> Array:
-        """Thresholds at miscoverage alphas (C,): (n or 1, C), whole line from 0 down, none at 1."""
+        """Thresholds (n or 1, C) at miscoverage alphas (C,): +inf from 0 down, -inf from 1 up."""
         parts, c = self.held.parts, np.arange(len(alphas))
         levels = 1.0 - np.clip(alphas, _LEAST, 1.0 - _LEAST) / self.shares
         theta = parts.correction.theta(self.held, rows, levels)[:, c, c]
         return np.where(alphas <= 0.0, np.inf, np.where(alphas >= 1.0, -np.inf, theta))
 
     def finite_theta(self, rows: Rows, alphas: Array) -> Array:
-        """The same, with the largest finite score in the place of infinity."""
+        """The same, with the largest finite score in place of infinity."""
         return np.minimum(self.theta(rows, alphas), self.held.once("top", self._ends)[1])
 
     def _ends(self) -> Array:
@@ -134,7 +134,7 @@ class _Reference:
         return found
 
     def lowest(self) -> Array:
-        """What stands for a threshold that accepts nothing: (C,)."""
+        """A threshold that accepts nothing: (C,)."""
         return np.asarray(self.held.once("top", self._ends)[0])
 
     def ranks(self, row: Rows, s: Array) -> Array:
@@ -160,7 +160,7 @@ class _Reference:
         return np.array(found)
 
     def after(self, rows: Rows, p: Array) -> _Reference:
-        """With one more row of scores (1, S), where there is a window."""
+        """With one more row of scores (1, S), if there is a window."""
         if self.window is None:
             return self
         held, correction = self.held, self.held.parts.correction
@@ -177,8 +177,8 @@ def _widths(sides: Sides, F: LocalLaws, level: float) -> Array:
 
 
 # ---- the rules: thresholds from the errors so far ------------------------------------------------
-# Each is a value: `after` is the rule that the next rows meet; ``issued`` is what `now` was when an
-# interval was made, which with labels that come late is some steps ago.
+# Each is an immutable value: `after` returns the rule for the next rows; ``issued`` is what `now`
+# was when an interval was made, which is some steps ago if labels come late.
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,8 @@ class _Tracking:
 
     Summed up, mean(err) - alpha = (delta_{T+1} - delta_1) / (eta T). With all (s_t - theta*) / u
     between ``low`` and ``high``, delta rises only from below ``high`` and falls only from above
-    ``low``, so that it stays between low - eta alpha and high + eta (1 - alpha); with labels that
-    are ``lag`` steps late, between those less and plus as many steps.
+    ``low``, so it stays between low - eta alpha and high + eta (1 - alpha); with labels that are
+    ``lag`` steps late, each limit moves outwards by as many steps.
     """
 
     alphas: Array
@@ -208,7 +208,7 @@ class _Tracking:
         return replace(self, now=delta, low=low, high=high)
 
     def bound(self, n: int, lag: int) -> float:
-        """Of the share missed, after n labels."""
+        """Bound on the share missed, after n labels."""
         reach = np.maximum(-self.low, self.high) + (lag + 1) * self.eta
         return float(np.sum(reach / (self.eta * n)))
 
@@ -241,7 +241,7 @@ class _Levels:
         loss = a * off - np.minimum(0.0, off)
         spread = (1.0 - a) ** 2 * a**3 + a**2 * (1.0 - a) ** 3
         eta = np.sqrt(3.0 / _HORIZON * (math.log(k * _HORIZON) + 2.0) / spread)
-        # Less the smallest loss, which changes no share.
+        # Subtracting the smallest loss changes no share.
         weights = self.weights * np.exp(-eta * (loss - loss.min(axis=1, keepdims=True)))
         weights = weights / weights.sum(axis=1, keepdims=True)
         mixed = weights + (1.0 / k - weights) * 0.5 / _HORIZON
@@ -249,7 +249,7 @@ class _Levels:
         return replace(self, now=self.now + self.gammas * (a - (off <= 0.0)), weights=mixed)
 
     def bound(self, n: int, lag: int) -> float:
-        """Of the share missed, after n labels; NaN where there is none."""
+        """Bound on the share missed, after n labels; NaN if there is none."""
         if len(self.gammas) > 1 or not self.gammas[0]:
             return math.nan
         reach = np.maximum(self.alphas, 1.0 - self.alphas) + (lag + 1) * self.gammas
@@ -258,14 +258,14 @@ class _Levels:
 
 _Rule = _Tracking | _Levels
 _Ranks = Callable[[], Array]
-#: The step of each method where none is given; None where it takes none.
+#: Default step of each method; None if it takes none.
 _STEPS = {"tracking": 0.1, "aci": 0.005, "dtaci": None, "rolling": None}
 #: Steps of DtACI's experts, and the rows over which their weights should adapt.
 _GAMMAS, _HORIZON = np.array([0.001 * 2**i for i in range(8)]), 500
 
 
 def _first_rule(method: str, step: float | None, alphas: Array, reference: _Reference) -> _Rule:
-    """Where a stream starts, with miscoverage alphas (C,)."""
+    """The rule at the start of a stream, with miscoverage alphas (C,)."""
     if method == "tracking":
         none = np.zeros(len(alphas))
         return _Tracking(alphas, (step or 0.0) * reference.typical_steps(alphas), none, none, none)
@@ -275,20 +275,20 @@ def _first_rule(method: str, step: float | None, alphas: Array, reference: _Refe
     return _Levels(alphas, gammas, now, weights)
 
 
-_INFINITE = "an interval is the whole line where alpha_t <= 0 or too few scores speak for it"
-_EMPTY = "an empty set, which misses, is shown as a point"
-#: What to know of each method.
+_INFINITE = "an interval is the whole line if alpha_t <= 0 or there are too few scores"
+_EMPTY = "an empty set, which counts as a miss, is shown as a point"
+#: Caveats of each method.
 _CAVEATS = {
     "tracking": ("every correction is finite, and with it the bounds of all built-in methods",),
     "aci": (_INFINITE,),
     "dtaci": (
-        "the mixture of steps has no bound at a finite number of rows: each step keeps that of ACI "
-        "for the intervals that it would have made alone",
+        "the mixture of steps has no bound at a finite number of rows: each step keeps the bound "
+        "of ACI for the intervals that it would have made alone",
         _INFINITE,
     ),
     "rolling": (
-        "a window has no bound: coverage is at least the level where rows are exchangeable, and "
-        "falls short by what their distribution changes within the window",
+        "a window has no bound: coverage is at least the level if rows are exchangeable, and falls "
+        "short by as much as their distribution changes within the window",
         _INFINITE,
     ),
 }
@@ -296,10 +296,11 @@ _CAVEATS = {
 
 @dataclass(frozen=True)
 class LongRunGuarantee:
-    """What holds of a stream after ``n`` labels, ``n_missed`` of them outside their intervals.
+    """What holds for a stream after ``n`` labels, ``n_missed`` of them outside their intervals.
 
-    Without any assumption |n_missed / n - (1 - confidence_level)| <= ``bound``, where sides are
-    calibrated apart for n_missed / n above that; NaN where a method has no bound.
+    Without any assumption |n_missed / n - (1 - confidence_level)| <= ``bound``; if sides are
+    calibrated separately, only for n_missed / n above 1 - confidence_level. NaN if a method has no
+    bound.
     """
 
     confidence_level: float
@@ -311,7 +312,7 @@ class LongRunGuarantee:
 
     def __str__(self) -> str:
         share = f"{1.0 - self.n_missed / self.n:.4g}" if self.n else "none"
-        lines = [f"Of {self.n:,} labels since the start a share of {share} was covered."]
+        lines = [f"Of {self.n:,} labels since the start, a share of {share} was covered."]
         if self.n and not math.isnan(self.bound):
             lines.append(
                 f"Whatever the stream, the share is within {self.bound:.3g} of "
@@ -325,51 +326,51 @@ class LongRunGuarantee:
 
 @dataclass(frozen=True)
 class _Course:
-    """All that labels change: a value, so that whoever reads one has it of one moment."""
+    """Everything that labels change, as one immutable value that is always consistent."""
 
     rule: _Rule
     reference: _Reference
     is_on: bool = True
     n: int = 0
     n_missed: int = 0
-    #: Most labels that came between the interval of a row and its own label.
+    #: Most labels that arrived between the interval of a row and its own label.
     lag: int = 0
 
 
 class AdaptiveIntervals:
-    """Intervals of a fitted model that adapt to a stream, with the coverage right in the long run.
+    """Intervals of a fitted model that adapt to a stream, with the right coverage in the long run.
 
     Rows arrive one by one or in batches: `predict_interval` first, `update` when labels are known.
-    With s the adjusted score of a row and alpha the miscoverage asked for:
+    With s the adjusted score of a row and alpha the target miscoverage:
 
         tracking  theta_t = theta*(x) + u(x) delta_t,  delta_{t+1} = delta_t + eta (err_t - alpha)
         aci       theta_t = theta*(x; alpha_t),        alpha_{t+1} = alpha_t + gamma (alpha - err_t)
-        dtaci     alpha_t a mean over eight steps gamma, weighted by how well each did of late
+        dtaci     alpha_t a mean over eight steps gamma, weighted by how well each did recently
         rolling   theta_t = theta* of the newest scores, weighted by decay^age
 
-    C_t(x) = {y : s(x, y) <= theta_t} has the shape that the model's local law gives it at x. With
-    the additive quantile u(x) is the width of that law in typical widths, so that wide intervals
-    move by more than narrow ones; else 1. Of T labels the share missed by tracking and ACI is
-    within (B + eta) / (eta T) and (max(alpha, 1 - alpha) + gamma) / (gamma T) of alpha on every
-    stream, dependent or adversarial; B is the largest |s - theta*| / u. See ``guarantee_``.
+    C_t(x) = {y : s(x, y) <= theta_t} has the shape of the model's local law at x. With the additive
+    quantile, u(x) is the width of that law in typical widths, so that wide intervals move by more
+    than narrow ones; otherwise it is 1. Of T labels, the share missed by tracking and ACI is within
+    (B + eta) / (eta T) and (max(alpha, 1 - alpha) + gamma) / (gamma T) of alpha on every stream,
+    dependent or adversarial; B is the largest |s - theta*| / u. See ``guarantee_``.
 
     Parameters
     ----------
     model : fitted and calibrated estimator
-        It is used, not copied, and must stay as it is; after a refit see `follow`.
+        Used without a copy, and must not change; after a refit see `follow`.
     method : {"tracking", "aci", "dtaci", "rolling"}, default="tracking"
     confidence_level : float, default=None
         1 - alpha; None is the model's.
     step : float, default=None
         gamma of ACI (None is 0.005); for tracking eta in units of the distance from the median of
-        the calibration scores to their 1 - alpha quantile (None is 0.1). Larger follows faster.
+        the calibration scores to their 1 - alpha quantile (None is 0.1). Larger steps adapt faster.
     window : int, default=None
-        theta* is that of the newest so many scores, those of the calibration rows and then of the
-        stream. None is the calibration rows alone; for "rolling", as many as there are of these.
+        theta* is computed from this many of the newest scores, first of calibration rows, then of
+        the stream. None is the calibration rows only; for "rolling", as many as there are of these.
     decay : float, default=1.0
-        Factor by which a score in the window weighs less for each newer one.
+        Factor on the weight of a score in the window for each newer one.
     monitor : CoverageMonitor, default=None
-        One of the same model: it gets every label, and until its alarm intervals are the model's.
+        One of the same model: it receives every label; until its alarm, intervals are the model's.
 
     References
     ----------
@@ -414,13 +415,13 @@ class AdaptiveIntervals:
         _check_number("decay", decay, takes_window or decay == 1.0, 1.0)
         if window is not None and not (isinstance(window, Integral) and window > 0):
             raise ValueError(
-                f"got window={window!r}; expected a number of rows from 1 on, or None."
+                f"got window={window!r}; expected a number of rows, at least 1, or None."
             )
         if monitor is not None and monitor.model is not model:
             raise ValueError("got a monitor of another model; expected CoverageMonitor(model).")
         self.method, self.window, self.decay, self.monitor = method, window, float(decay), monitor
         self.step = usual if step is None else float(step)
-        # Whoever changes the course or rows awaited holds it; while rows are scored nobody does.
+        # Held while the course or the waiting rows change, but not while rows are scored.
         self._lock = threading.RLock()
         self._level = None if confidence_level is None else _one_level(confidence_level)
         self._awaited: dict[int, list[tuple[Array, Array, int]]] = {}
@@ -431,9 +432,9 @@ class AdaptiveIntervals:
         self._course = _Course(start, reference, is_on=monitor is None or bool(monitor.alarm_))
 
     def _read(self, model: Any) -> _Reference:
-        """Have this model answer: its scores, and a digest that tells it from others."""
+        """Use this model: its scores, and a digest that identifies it."""
         if not isinstance(model, BaseConformalRegressor):
-            raise ValueError(f"model is {model!r}; expected a fitted estimator of localconformal.")
+            raise ValueError(f"got model={model!r}; expected a fitted estimator of localconformal.")
         calibration, level = calibration_of(model), self._level or level_of(model)
         held, window = calibration.fixed(level), self.window
         if self.method == "rolling" and window is None:
@@ -443,8 +444,8 @@ class AdaptiveIntervals:
         if window is not None and not can_roll:
             raise ValueError(
                 f"got {'decay' if fading else 'a window'} with a {type(model).__name__}, which "
-                "weighs calibration rows itself; expected another method: leave it out, and call "
-                "conformalize with recent rows from time to time."
+                "weights calibration rows itself; leave it out, and call conformalize with recent "
+                "rows from time to time."
             )
         if window is not None:
             parts = replace(held.parts, correction=_Fading(self.decay)) if fading else held.parts
@@ -459,7 +460,7 @@ class AdaptiveIntervals:
         return _Reference(held, level, window, width)
 
     def __getstate__(self) -> dict[str, Any]:
-        """With rows awaited of its own, for a copy has a lock of its own."""
+        """With its own waiting rows, because a copy has its own lock."""
         with self._lock:
             return {**vars(self), "_lock": None, "_awaited": deepcopy(self._awaited)}
 
@@ -469,7 +470,7 @@ class AdaptiveIntervals:
     def predict_interval(
         self, X: Any, *, output: str = "array", remember: bool = True, **beside: Any
     ) -> Any:
-        """Intervals of rows whose labels are not known yet, from all labels so far: (n, 2).
+        """Intervals of rows whose labels are not yet known, based on all labels so far: (n, 2).
 
         Parameters
         ----------
@@ -477,9 +478,9 @@ class AdaptiveIntervals:
         output : {"array", "frame"}, default="array"
             As in the model's `predict_interval`.
         remember : bool, default=True
-            Keep the thresholds of these rows for `update`. False just looks.
+            Keep the thresholds of these rows for `update`. False leaves no trace.
         **beside
-            ``groups`` or ``weights`` of the rows, where the model's `fit` was given them.
+            ``groups`` or ``weights`` of the rows, if the model's `fit` was given them.
         """
         if output not in ("array", "frame"):
             raise ValueError(f"got output={output!r}; expected 'array' or 'frame'.")
@@ -496,7 +497,7 @@ class AdaptiveIntervals:
         if remember and course.is_on:
             keys = _keys(rows)
             with self._lock:
-                # Thresholds of a model that was left meanwhile mean nothing to the next.
+                # Thresholds of a model that was replaced meanwhile mean nothing to the next.
                 fresh = zip(keys, theta, strict=True) if self._calibration is calibration else ()
                 for key, used in fresh:
                     entry = used, course.rule.now, course.n
@@ -512,8 +513,8 @@ class AdaptiveIntervals:
         """Learn from labels y (n,) of rows X (n, d), in the order of their arrival.
 
         Each row is judged by the interval that was made for it, however long ago (equal rows in
-        their order). NaN is a label that will not come: its row is dropped, and teaches nothing.
-        Rows for which no interval was made count as predicted and labelled one by one.
+        order). NaN is a label that will never arrive: its row is dropped without effect. Rows for
+        which no interval was made count as predicted and labelled one by one.
         """
         with self._lock:
             self._check_unchanged()
@@ -530,7 +531,7 @@ class AdaptiveIntervals:
             scored.update(zip(known[part].tolist(), each, strict=True))
         with self._lock:
             if self._calibration is not calibration:
-                # Another model since these rows were scored.
+                # The model was replaced after these rows were scored.
                 return self.update(X, y, **beside)
             plain = self._course.reference.is_for_all
             for i, key in enumerate(keys):
@@ -547,7 +548,7 @@ class AdaptiveIntervals:
         return self
 
     def _pop(self, key: int) -> tuple[Array, Array, int] | None:
-        """What the interval of this row was made from, the first of equal rows; forgotten now."""
+        """What the interval of this row was made from, the first of equal rows; then forgotten."""
         entries = self._awaited.get(key)
         if entries is None:
             return None
@@ -557,31 +558,37 @@ class AdaptiveIntervals:
         return entries.pop(0)
 
     def follow(self, model: Any) -> AdaptiveIntervals:
-        """Go on with a model that was refitted or recalibrated; thresholds keep their offsets.
+        """Continue with a refitted or recalibrated model; thresholds keep their offsets.
 
-        The promise goes on too. A window begins anew with the new calibration rows. Rows that still
-        wait for labels had intervals of the old model, and are forgotten.
+        The guarantee continues too. A window starts over with the new calibration rows. Rows that
+        still wait for labels had intervals of the old model, and are forgotten.
         """
         with self._lock:
             if self.monitor is not None:
-                raise ValueError("got a monitor, which watches one calibration; start anew.")
+                raise ValueError(
+                    "cannot follow another model with a monitor, which watches one calibration; "
+                    "make new AdaptiveIntervals."
+                )
             columns, before = len(self._course.rule.alphas), dict(vars(self))
             self._level = self.confidence_level
             reference = self._read(model)
             if len(reference.shares) != columns:
                 vars(self).update(before)
-                raise ValueError("the new model shares alpha otherwise between sides; start anew.")
+                raise ValueError(
+                    "the new model divides alpha differently between the sides; make new "
+                    "AdaptiveIntervals."
+                )
             self._course = replace(self._course, reference=reference)
             self._awaited, self._n_awaited = {}, 0
         return self
 
     def _check_unchanged(self) -> None:
         if self.model.calibration_ is not self._calibration:
-            raise ValueError("the model was recalibrated; call follow(model) to go on with it.")
+            raise ValueError("the model was recalibrated; call follow(model) to continue with it.")
 
     @property
     def guarantee_(self) -> LongRunGuarantee:
-        """What holds of the rows so far, whatever the stream."""
+        """What holds for the rows so far, whatever the stream."""
         course, method = self._course, self.method
         bound = course.rule.bound(course.n, course.lag) if course.n else math.inf
         caveats = [*_CAVEATS[method], _EMPTY]
@@ -595,7 +602,7 @@ class AdaptiveIntervals:
         return f"<AdaptiveIntervals: {self.method}, {found.n_missed:,} of {found.n:,} rows missed>"
 
     def state(self) -> dict[str, Any]:
-        """All of it but the model, as numbers and text that JSON can hold."""
+        """Everything but the model, as numbers and text that JSON can hold."""
         with self._lock:
             course, reference = self._course, self._course.reference
             awaited = [
@@ -618,10 +625,12 @@ class AdaptiveIntervals:
 
     @classmethod
     def restore(cls, model: Any, state: dict[str, Any]) -> AdaptiveIntervals:
-        """Go on from `state`; any model but the one that it is of is refused."""
+        """Continue from `state`, which must belong to this model."""
         found = state.get("format") if isinstance(state, dict) else None
         if found != _FORMAT:
-            raise ValueError(f"got a state of format {found!r}; expected {_FORMAT}: start anew.")
+            raise ValueError(
+                f"got a state of format {found!r}; expected {_FORMAT}: make new AdaptiveIntervals."
+            )
         watching, options = state["monitor"], dict(state["options"])
         options["monitor"] = watching and CoverageMonitor.restore(model, watching)
         # Methods without a step do not take one.
@@ -629,8 +638,8 @@ class AdaptiveIntervals:
         fresh = cls(model, **options)
         if state["model"] != fresh._digest:
             raise ValueError(
-                "the state belongs to another model, or to one with another calibration; pass the "
-                "model that it is of, or start anew."
+                "the state belongs to another model, or to another calibration of it; pass the "
+                "model that it belongs to, or make new AdaptiveIntervals."
             )
         reference, rule = fresh._course.reference, fresh._course.rule
         if state["rolling"] is not None:
@@ -649,7 +658,7 @@ class AdaptiveIntervals:
 
 
 def _keys(rows: Rows) -> list[int]:
-    """What tells rows apart, with their groups or weights."""
+    """Keys that identify rows, including their groups or weights."""
     beside = () if rows.beside is None else (row_hashes(as_table(rows.beside)),)
     return [int(key) for key in row_hashes(rows.X, *beside)]
 
@@ -692,7 +701,7 @@ def _learn(course: _Course, row: Rows, p: Array, u: Array, entry: Any) -> _Cours
 
 
 def _bounds(reference: _Reference, placed: Placed, theta: Array) -> Array:
-    """Raw bounds (n, 2, 1) at thresholds (n, C); those of the empty set are crossed or a point."""
+    """Raw bounds (n, 2, 1) at thresholds (n, C); those of an empty set are crossed or a point."""
     sides, empty = placed.parts.sides, np.isneginf(theta).any(axis=1)
     theta = np.where(np.isneginf(theta), reference.lowest(), theta)
     each = np.broadcast_to(theta[:, :, None], (len(theta), sides.n_sides, 1))
@@ -710,7 +719,7 @@ def _one_level(confidence_level: float) -> float:
 
 
 def _check_number(name: str, value: Any, is_used: bool, most: float) -> None:
-    """A positive number at most so large, and only where it is used."""
+    """Require a positive number of at most ``most``, and only if it is used."""
     if not is_used:
         needs = {"step": "method 'tracking' or 'aci'", "decay": "a window, or method 'rolling'"}
         raise ValueError(f"got {name}={value!r}, which needs {needs[name]}; leave it out.")

@@ -1,4 +1,4 @@
-"""A stream of scores and the evidence that it has changed, in a state that stays small."""
+"""A stream of scores and the evidence that it has changed, in a small state."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Codes = NDArray[np.int64]
 Part = tuple[int, str]
 
 # ---- scores as whole numbers ---------------------------------------------------------------
-# The grid is that of floating point numbers with 8 bits of mantissa. It depends on no data, so a
-# rounded score is still a function of its row, and equal ones are told apart at random: p-values
-# stay exact.
+# The grid consists of floating point numbers with 8 bits of mantissa. It does not depend on data,
+# so a rounded score is still a function of its row, and ties are broken at random: p-values stay
+# exact.
 
 #: Steps between two powers of two; beyond the exponent of the smallest number, to keep the sign.
 _STEPS, _BIAS = 256, 1_100
-#: Turns the grid away from round numbers: halfway between two of its points the last bit of a
-#: prediction decides, and that depends on how many rows were asked for at once.
+#: Shifts the grid away from round numbers: halfway between two of its points the last bit of a
+#: prediction decides, and that depends on how many rows were predicted at once.
 _TURN, _LARGEST = 0.5**0.5, np.finfo(np.float64).max
 
 
 def grid_codes(scores: Array) -> Codes:
-    """The nearest point of the grid, as a whole number that rises with the score; same shape."""
+    """The nearest point of the grid, as an integer that increases with the score; same shape."""
     value = np.clip(scores, -_LARGEST, _LARGEST) * _TURN
     mantissa, exponent = np.frexp(np.abs(value))
     step = np.rint((mantissa - 0.5) * (2 * _STEPS)).astype(np.int64)
@@ -42,7 +42,7 @@ def grid_codes(scores: Array) -> Codes:
 
 @dataclass
 class Tally:
-    """How often each point of the grid was seen; ``codes`` rise, each once."""
+    """How often each point of the grid was seen; ``codes`` ascend, each once."""
 
     codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     counts: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -83,16 +83,16 @@ def p_values(seen: Tally, codes: Codes, u: Array) -> Array:
 
 # ---- the evidence against exchangeability --------------------------------------------------
 # A betting function b >= 0 with integral 1 over [0, 1] multiplies the wealth by b(p). If p-values
-# are independent and uniform, wealth that starts at 1 is a martingale, and reaches 1 / epsilon ever
-# with probability epsilon at most (Ville's inequality). The wealth is shared between several bets,
-# and a small part J of it moves at every row from all of them to all of them (the simple jumper of
-# Vovk et al.), so that a bet that lost while all was quiet is not broke when it is needed. That
-# costs J x n or so, in logarithms, over n quiet rows, so that the wealth is also shared between
-# several J. Small p-values are large scores. The bets:
+# are independent and uniform, wealth that starts at 1 is a martingale, and ever reaches 1 / epsilon
+# with probability at most epsilon (Ville's inequality). The wealth is shared between several bets,
+# and a small part J of it is redistributed at every row from all of them to all of them (the simple
+# jumper of Vovk et al.), so that a bet that lost during a quiet time is not broke when it is
+# needed. That costs about J x n, in logarithms, over n quiet rows, so the wealth is also shared
+# between several J. Small p-values are large scores. The bets:
 #
-# * step: the chance of p <= alpha, that is of a miss, has changed by a factor in its odds;
-# * power, k p^(k - 1): scores have become larger (k < 1) or smaller (k > 1), above all at the end;
-# * slope, 1 + e (p - 1/2): the same, everywhere alike;
+# * step: the odds of p <= alpha, that is of a miss, have changed by a factor;
+# * power, k p^(k - 1): scores have become larger (k < 1) or smaller (k > 1), mainly at the end;
+# * slope, 1 + e (p - 1/2): the same, equally everywhere;
 # * none, b = 1: waits.
 
 #: Factors in the odds of a miss.
@@ -146,24 +146,24 @@ class Martingales:
 
 
 # ---- a band of the coverage ----------------------------------------------------------------
-# Let q_t be the chance of row t to be covered given all before it, and k of the first t rows
-# covered. For every number a,
+# Let q_t be the probability that row t is covered given all rows before it, and let k of the first
+# t rows be covered. For every number a,
 #
 #     exp(a k) / prod_i (1 + q_i (e^a - 1))
 #
 # is a martingale, and the product is at most (1 + q (e^a - 1))^t with q the mean of q_1..q_t, since
 # the logarithm is concave. So the mixture of exp(a k) / (1 + q (e^a - 1))^t over a fixed grid of
-# a > 0 ever reaches 2 / delta with probability delta / 2 at most. It falls in q: those q where it
-# is below 2 / delta are the ones above a lower bound. Rows that are missed give the upper one.
+# a > 0 ever reaches 2 / delta with probability at most delta / 2. It decreases in q, so the q where
+# it is below 2 / delta are those above a lower bound. Missed rows give the upper bound.
 
 #: The numbers a: for a handful of rows to hundreds of millions.
 _RATES, _HALVINGS = 2.0 ** np.arange(2.0, -12.0, -0.5), 50
 
 
 def anytime_band(n_covered: ArrayLike, n: ArrayLike) -> tuple[Array, Array]:
-    """Lower and upper bounds of the mean chance to be covered: (m,), (m,); (0, 1) without rows.
+    """Bounds on the mean probability of being covered: (m,), (m,); (0, 1) without rows.
 
-    With a probability of at least 95 % they hold at every row of the stream.
+    With a probability of at least 95 % they hold at all rows of the stream at once.
 
     >>> low, high = anytime_band([0, 90, 9_000], [0, 100, 10_000])
     >>> low.round(2), high.round(2)
@@ -194,13 +194,13 @@ def log_mixture(k: Array, n: Array, q: Array) -> Array:
 
 # ---- the stream ----------------------------------------------------------------------------
 
-#: Rows ranked each against each at a time.
+#: Rows ranked against each other at a time.
 RANKED_AT_A_TIME = 256
 
 
 @dataclass(frozen=True)
 class Scored:
-    """n rows: scores on the grid (n, C), C = 2 where sides are calibrated apart; cells (n,)."""
+    """n rows: scores on the grid (n, C), C = 2 if sides are calibrated separately; cells (n,)."""
 
     codes: Codes
     cells: NDArray[Any]
@@ -209,9 +209,9 @@ class Scored:
 
 @dataclass
 class Stream:
-    """Rows so far, in a few thousand numbers at most for each cell of the calibration.
+    """Rows so far, in at most a few thousand numbers per cell of the calibration.
 
-    ``seed`` tells equal scores apart, ``alphas`` (C,) are the shares of rows that should miss,
+    ``seed`` is for breaking ties, ``alphas`` (C,) are the shares of rows that should be missed,
     ``alarm`` is its row (from 1) and log-martingale.
     """
 
@@ -229,7 +229,7 @@ class Stream:
         return float(_combined(self.martingales.logs))
 
     def extend(self, scored: Scored, log_limit: float) -> None:
-        """Take rows in, in their order."""
+        """Add rows, in their order."""
         for start in range(0, len(scored.covered), RANKED_AT_A_TIME):
             part = slice(start, start + RANKED_AT_A_TIME)
             p = self._p_values(scored.codes[part], scored.cells[part])
@@ -243,7 +243,7 @@ class Stream:
 
     def _p_values(self, codes: Codes, cells: NDArray[Any]) -> Array:
         """p-values of these rows (m, C), which count from now on."""
-        # The numbers in (0, 1] of a row are a function of the seed and of its place.
+        # The random numbers in (0, 1] of a row are a function of the seed and its position.
         bits = np.random.PCG64(self.seed).advance(self.rows * len(self.alphas))
         u = 1.0 - np.random.Generator(bits).random(codes.shape)
         p = np.empty(codes.shape)
@@ -257,8 +257,8 @@ class Stream:
 def _combined(logs: Array) -> Array:
     """The largest of the martingales over their number, as logarithms: (..., C) -> (...).
 
-    Those of the two sides need not be martingales with regard to each other's past, so that their
-    mean may not be one. But each reaches twice the limit with half the chance.
+    Those of the two sides need not be martingales with respect to each other's past, so their mean
+    may not be one. But each reaches twice the limit with half the probability.
     """
     return np.asarray(logs.max(axis=-1) - math.log(logs.shape[-1]))
 

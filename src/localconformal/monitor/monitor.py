@@ -1,4 +1,4 @@
-"""Is a deployed model still covering? Rows are taken in as they arrive."""
+"""Does a deployed model still cover? Rows are processed as they arrive."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ from localconformal.regressors.base import (
     training_digest,
 )
 
-#: Rows that are scored at a time.
+#: Rows scored at a time.
 _ROWS_AT_A_TIME = 1_024
-#: Of the file. Raised when its content or the bets change: wealth of other bets cannot go on.
+#: Format of the file; raised when its content or the bets change, as wealth is tied to its bets.
 _FORMAT = 6
 
 
 @dataclass(frozen=True)
 class RunningCoverage:
-    """Share of the rows so far that were covered, NaN before the first row; and a band.
+    """Share of rows covered so far, NaN before the first row; and a band.
 
-    With 95 % probability the band holds the mean chance to be covered, given the past of each row,
-    at all rows of the stream at once.
+    With 95 % probability the band contains the mean probability of being covered, given the past of
+    each row, at all rows of the stream at once.
     """
 
     coverage: float
@@ -69,7 +69,7 @@ class RunningCoverage:
 
 @dataclass(frozen=True)
 class Alarm:
-    """Rows have ceased to look like the calibration rows.
+    """Rows no longer look like the calibration rows.
 
     ``row`` counts from 1 since the last `reset`; ``log_martingale`` is the evidence there.
     """
@@ -85,25 +85,25 @@ class Alarm:
 
 
 class CoverageMonitor:
-    """Watch the coverage of a calibrated model while rows arrive, and whether they have changed.
+    """Watch the coverage of a calibrated model as rows arrive, and detect when they change.
 
     Every row gets a p-value: the rank of its conformal score among those of the calibration rows
     and of all rows before it. As long as rows are exchangeable with the calibration rows, p-values
     are independent and uniform, and wealth that bets against this is a martingale M with M_0 = 1.
-    The alarm comes when M >= 1 / ``false_alarm``; in a stream where nothing changes, however long,
-    that happens with probability ``false_alarm`` at most. The band of the coverage raises no alarm:
-    coverage given one calibration set differs from the level by chance, without any change.
+    The alarm is raised when M >= 1 / ``false_alarm``; in a stream where nothing changes, however
+    long, that happens with probability at most ``false_alarm``. The band of the coverage raises no
+    alarm: given one calibration set, coverage differs from the level by chance, without any change.
 
     Parameters
     ----------
     model : fitted and calibrated estimator
-        Its level is the one at the time. It is used, not copied. Not one with weights, whose new
-        rows are meant to differ. Where the model calibrates cells apart (Mondrian, LOCART,
-        CD-Split), scores are ranked within cells: a change of the cells' shares alone is none.
+        Used without a copy, at its current level. Not one with weights, whose new rows are meant to
+        differ. If the model calibrates cells separately (Mondrian, LOCART, CD-Split), scores are
+        ranked within cells: a change in the shares of cells alone raises no alarm.
     false_alarm : float, default=0.01
-        Chance of ever an alarm where nothing changes.
+        Probability of ever raising an alarm if nothing changes.
     random_state : int or None, default=None
-        Of the numbers that tell equal scores apart.
+        Seed for breaking ties between scores.
 
     Notes
     -----
@@ -135,15 +135,15 @@ class CoverageMonitor:
     def __init__(self, model: Any, *, false_alarm: float = 0.01, random_state: Any = None) -> None:
         chance: Any = false_alarm
         if not isinstance(chance, Real) or not 0.0 < float(chance) < 1.0:
-            raise ValueError(f"false_alarm is {chance!r}; expected a number inside (0, 1).")
+            raise ValueError(f"got false_alarm={chance!r}; expected a number inside (0, 1).")
         self.model, self.false_alarm = model, float(chance)
         self._seed = int(check_random_state(random_state).randint(2**31 - 1))
-        # Whoever changes or reads the stream holds it; while rows are scored nobody does.
+        # Held while the stream is read or changed, but not while rows are scored.
         self._lock = threading.RLock()
         self.reset()
 
     def __getstate__(self) -> dict[str, Any]:
-        """With a stream of its own, for a copy has a lock of its own."""
+        """With its own stream, because a copy has its own lock."""
         with self._lock:
             return {**vars(self), "_lock": None, "_stream": deepcopy(self._stream)}
 
@@ -151,12 +151,12 @@ class CoverageMonitor:
         vars(self).update(state, _lock=threading.RLock())
 
     def reset(self) -> CoverageMonitor:
-        """Forget the stream, and its promise, and read the model's calibration again."""
+        """Start a new stream, with a new guarantee, and read the model's calibration again."""
         calibration, level = _calibration_to_watch(self.model), level_of(self.model)
         tallies, rule = tallies_of(*calibration_codes(calibration, level)), calibration.parts.sides
         alphas = (1.0 - level) * (rule.shares if rule.separate else np.ones(1))
         stream = Stream(self._seed, tallies, alphas, Martingales.start(len(alphas)))
-        # Not of the scores alone, which another model may share.
+        # Not only of the scores, which another model may share.
         digest = digest_of([level, training_digest(self.model), _tallies_as_lists(tallies)])
         with self._lock:
             self.confidence_level, self._calibration = level, calibration
@@ -164,11 +164,11 @@ class CoverageMonitor:
         return self
 
     def update(self, X: Any, y: ArrayLike, *, groups: ArrayLike | None = None) -> CoverageMonitor:
-        """Take in rows X (n, d), y (n,) in the order of their arrival; all, or none if refused.
+        """Add rows X (n, d), y (n,) in the order of their arrival; on an error, none is added.
 
         ``groups`` (n,) are cells, for a `MondrianConformalRegressor` whose `fit` was given them.
-        How rows are cut into calls makes no difference where the base model predicts a row alone as
-        among others. Threads may call at once, also `reset` and `save`.
+        How rows are divided into calls makes no difference if the base model predicts a row the
+        same alone as among others. Several threads may call this, `reset` and `save` at once.
         """
         while True:
             with self._lock:
@@ -176,19 +176,19 @@ class CoverageMonitor:
                 stream, level = self._stream, self.confidence_level
             scored = score_rows(self.model, X, y, groups, level)
             with self._lock:
-                # A reset since then began another stream, of which these scores are none.
+                # A reset since then began another stream; these scores do not belong to it.
                 if self._stream is stream:
                     self._check_unchanged()
                     stream.extend(scored, -math.log(self.false_alarm))
                     return self
 
     def _check_unchanged(self) -> None:
-        """The model calibrates and answers as when the stream began."""
+        """Check that the calibration and level are those of the start of the stream."""
         if self.model.calibration_ is not self._calibration:
-            raise ValueError("the model was recalibrated; call reset() first: a new stream begins.")
+            raise ValueError("the model was recalibrated; call reset() to begin a new stream.")
         if (level := level_of(self.model)) != self.confidence_level:
             was = f"the model's level is {level:g} and was {self.confidence_level:g}"
-            raise ValueError(f"{was}; set it back, or call reset(): a new stream begins.")
+            raise ValueError(f"{was}; set it back, or call reset() to begin a new stream.")
 
     @property
     def coverage_(self) -> RunningCoverage:
@@ -211,7 +211,7 @@ class CoverageMonitor:
             return self._stream.log_martingale
 
     def summary(self) -> str:
-        """All of it in a sentence or two."""
+        """The state in a sentence or two."""
         with self._lock:
             running, alarm, log = self.coverage_, self.alarm_, self.log_martingale_
             level = self.confidence_level
@@ -223,18 +223,18 @@ class CoverageMonitor:
         return f"<CoverageMonitor: {self.summary()}>"
 
     def save(self, path: str | Path) -> Path:
-        """Write the state, not the model, to a small JSON file; it is whole or not there."""
+        """Write the state, not the model, to a small JSON file, which is complete or absent."""
         content = self.state()
         text = json.dumps({"content": content, "sha256": digest_of(content)})
         return write_whole(Path(path), lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: str | Path, model: Any) -> CoverageMonitor:
-        """Go on where a monitor from `save` stopped; any model but the one watched is refused."""
+        """Continue a monitor from `save`, which must belong to this model."""
         return cls.restore(model, _read_state(path), source=str(path))
 
     def state(self) -> dict[str, Any]:
-        """What `save` writes: numbers and text, which later rows do not change."""
+        """What `save` writes: numbers and text, a copy that later rows do not change."""
         content: dict[str, Any] = {"format": _FORMAT, "false_alarm": self.false_alarm}
         with self._lock:
             held = {"calibration": self._digest, "stream": _stream_content(self._stream)}
@@ -244,14 +244,14 @@ class CoverageMonitor:
     def restore(
         cls, model: Any, state: dict[str, Any], *, source: str = "state"
     ) -> CoverageMonitor:
-        """A monitor that goes on from `state`; ``source`` is its name in an error."""
+        """A monitor that continues from `state`; ``source`` is its name in errors."""
         if (found := state.get("format")) != _FORMAT:
-            was = f"{source} has format {found!r}"
+            was = f"{source} has the format {found!r}"
             raise ValueError(f"{was}; expected {_FORMAT}: start a new monitor.")
         monitor = cls(model, false_alarm=state["false_alarm"])
         if state["calibration"] != monitor._digest:
             raise ValueError(
-                f"{source} belongs to another model, or to one with another calibration or level; "
+                f"{source} belongs to another model, or to another calibration or level of it; "
                 "pass the model that was monitored, or start a new monitor."
             )
         monitor._stream = _read_stream(state["stream"])
@@ -259,15 +259,15 @@ class CoverageMonitor:
         return monitor
 
 
-# ---- what is asked of a model ------------------------------------------------------------------
+# ---- what a model must provide ------------------------------------------------------------------
 # The score of a row is the adjusted one, p(V, F) at the model's level: a function of training rows
-# and that row alone, as the guarantee needs it, and the route is that of calibration itself.
+# and that row alone, as the guarantee requires, computed in the same way as for calibration.
 
 
 def _calibration_to_watch(model: Any) -> Calibration:
     """The calibration of a model whose new rows should look like its calibration rows."""
     if not isinstance(model, BaseConformalRegressor):
-        raise ValueError(f"model is {model!r}; expected a fitted estimator of localconformal.")
+        raise ValueError(f"got model={model!r}; expected a fitted estimator of localconformal.")
     calibration = calibration_of(model)
     if model.guarantee_.EXCHANGEABLE not in model.guarantee_.assumptions:
         raise ValueError(
@@ -282,7 +282,7 @@ def level_of(model: BaseConformalRegressor) -> float:
     level = as_levels(model.confidence_level, "confidence_level")
     if level.ndim:
         given = f"the model's confidence_level is {model.confidence_level!r}"
-        raise ValueError(f"{given}; expected one number, as a monitor watches one level.")
+        raise ValueError(f"{given}; expected one number, because a monitor watches one level.")
     return float(level)
 
 
@@ -295,8 +295,8 @@ def calibration_codes(calibration: Calibration, level: float) -> tuple[Codes, ND
 
 
 def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level: float) -> Scored:
-    """New rows, scored as calibration rows are; the model does not change."""
-    # Models of groups say themselves whether they know labels.
+    """New rows, scored like calibration rows; the model does not change."""
+    # Models with groups check for themselves whether they know labels.
     if groups is not None and type(model).beside != "groups":
         got = f"got groups for a {type(model).__name__}, which does not use labels"
         raise ValueError(f"{got}; leave them out, or monitor a MondrianConformalRegressor.")
@@ -312,7 +312,7 @@ def score_rows(model: BaseConformalRegressor, X: Any, y: Any, groups: Any, level
 
 
 # ---- the state as JSON: numbers and text, never code -------------------------------------------
-# One digest is of its content, so that a file that was cut or edited is refused; one of the model.
+# One digest covers the content, so a truncated or edited file is refused; another the model.
 
 
 def digest_of(content: Any) -> str:
@@ -355,6 +355,6 @@ def _read_state(path: str | Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         is_whole = False
     if not is_whole:
-        altered = f"{path} is not a whole state of a CoverageMonitor, or was altered"
+        altered = f"{path} is not a complete state of a CoverageMonitor, or was altered"
         raise ValueError(f"{altered}; start a new monitor, or restore the file.")
     return dict(content)

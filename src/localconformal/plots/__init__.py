@@ -1,8 +1,8 @@
 """Each plot returns the axes it drew on and a frame of what it drew.
 
-``ax=None`` makes a figure of its own (``ax.figure.savefig(...)``); make one of yours with
-``layout="constrained"``, which leaves room for the caption. matplotlib is imported when a plot is
-drawn, pyplot never.
+``ax=None`` makes a new figure (``ax.figure.savefig(...)``); make your own with
+``layout="constrained"``, which leaves room for the caption. matplotlib is imported only when a plot
+is drawn, pyplot never.
 """
 
 from localconformal.plots.bands import plot_bands, plot_comparison

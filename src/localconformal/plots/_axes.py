@@ -1,4 +1,4 @@
-"""What all plots share: axes and words on them, colours, rows drawn, one feature on an axis."""
+"""What all plots share: axes and their text, colours, rows drawn, one feature on an axis."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 INK = "#2b2d42"
 FAINT, POINT, MISS = "#c9ccd6", "#8d93a5", "#d62246"
-#: Told apart by colour-blind readers too; in the order in which methods are drawn.
+#: Colours that colour-blind readers can tell apart, in the order in which methods are drawn.
 _METHOD_COLOURS = ("#0f7b6c", "#3566b8", "#e08a1e", "#8e4ea8", "#5b6770")
 MAIN, SECOND = _METHOD_COLOURS[:2]
-#: Of the level that was promised, the diagonal, the true quantiles: what is ideal.
+#: Line style of ideals: the promised level, the diagonal, the true quantiles.
 IDEAL = (0, (4, 2))
-#: Light for little, dark for much; even in grey and for colour-blind readers.
+#: Light for low, dark for high values; also in grey and for colour-blind readers.
 WEIGHT_COLOURS = "viridis_r"
 LABEL_SIZE, SMALL_SIZE, POINTS_PER_INCH = 9.5, 8.5, 72.0
-#: Mean width of a letter, as a share of the size of the font; of an axis' labels, side by side.
+#: Mean width of a letter as a share of the font size; also for labels side by side on an axis.
 _LETTER, _LETTERS_PER_INCH = 0.54, 14.0
 #: More points than this hide one another, and take long to draw.
 MAX_POINTS = 5000
-#: Labels with a strip of their own, one unit apart and twice this wide; the others share one.
+#: Labels with their own strip, one unit apart and twice this wide; the others share one.
 _MAX_STRIPS, _HALF_STRIP, OTHER_STRIP = 12, 0.38, "other labels"
 _SECONDS_PER_DAY = 86_400.0
 
@@ -60,7 +60,7 @@ def method_colours(n: int) -> list[str]:
 
 
 def clean(ax: Axes) -> None:
-    """Only the frame lines that carry a scale, in a quiet colour; numbers as people write them."""
+    """Keep only the frame lines with a scale, in a muted colour; numbers as people write them."""
     from matplotlib.ticker import Formatter, ScalarFormatter
 
     def spell(axis: Axis, value: float, _: float) -> str:
@@ -68,7 +68,7 @@ def clean(ax: Axes) -> None:
         return Formatter.fix_minus(say_tick(value, float(steps.min(initial=np.inf))))
 
     for axis in (ax.xaxis, ax.yaxis):
-        # Dates, labels and shares are spelled already.
+        # Dates, labels and shares are already formatted.
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
             axis.set_major_formatter(partial(spell, axis))
     ax.spines[["top", "right"]].set_visible(False)
@@ -77,7 +77,7 @@ def clean(ax: Axes) -> None:
 
 
 def finish(ax: Axes, x: str, y: str, **legend: Any) -> None:
-    """A clean frame, names of both axes, and a legend where its options are given."""
+    """A clean frame, names of both axes, and a legend if its options are given."""
     clean(ax)
     name_axes(ax, x, y)
     if legend:
@@ -95,7 +95,7 @@ def make_axes(ax: Axes | None, size: tuple[float, float] = (6.4, 4.2)) -> Axes:
 
 
 def make_panels(ax: Any, n: int, size: tuple[float, float], **layout: Any) -> list[Axes]:
-    """The n axes given, or n in a line of a new figure, which pyplot does not know of."""
+    """The n axes given, or n in a row of a new figure that pyplot does not know."""
     if ax is None:
         from matplotlib.figure import Figure
 
@@ -108,7 +108,7 @@ def make_panels(ax: Any, n: int, size: tuple[float, float], **layout: Any) -> li
 
 
 def plain(text: Any, most: int = 32) -> str:
-    r"""Text from data as it is to be read: in one line, not too long, never as mathematics.
+    r"""Text from data for display: on one line, not too long, never as mathematics.
 
     >>> print(plain("a $x_1$\n b"), plain("_hidden"), plain("long" * 20, most=10))
     a \$x_1\$ b  _hidden longlo…ong
@@ -119,7 +119,7 @@ def plain(text: Any, most: int = 32) -> str:
 
 
 def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
-    """What the picture rests on, under the x axes of the ``n_panels`` panels from ``ax`` on."""
+    """Write what the plot is based on under the x axes of ``n_panels`` panels, ``ax`` first."""
     if not (text := " ".join(filter(None, sentences))):
         return
     letters = int(n_panels * panel_inches(ax) * POINTS_PER_INCH / (_LETTER * SMALL_SIZE))
@@ -133,12 +133,12 @@ def caption(ax: Axes, sentences: Sequence[str], n_panels: int = 1) -> None:
         words, axes = note.get_window_extent(renderer), ax.get_window_extent(renderer)
         return Bbox([[axes.x0, words.y0], [axes.x1, words.y1]])
 
-    # The layout is to keep room below, not to move panels aside for it.
+    # The layout should leave room below, not move panels aside.
     note.get_tightbbox = room_below  # type: ignore[method-assign]
 
 
 def panel_inches(ax: Axes) -> float:
-    """How wide the panel of these axes is, labels and all."""
+    """How wide the panel of these axes is, including labels."""
     width: float = ax.figure.bbox.width / ax.figure.dpi
     place = ax.get_subplotspec()
     return width if place is None else width * len(place.colspan) / place.get_gridspec().ncols
@@ -151,7 +151,7 @@ def name_axes(ax: Axes, x: str, y: str) -> None:
 
 
 def add_legend(ax: Axes, **options: Any) -> None:
-    """A quiet legend, where anything has a name."""
+    """An unobtrusive legend, if anything has a name."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
         ax.legend(handles, labels, frameon=False, fontsize=SMALL_SIZE, labelcolor=INK, **options)
@@ -163,34 +163,34 @@ def extent(*values: Array) -> tuple[float, float]:
     if len(known) == 0:
         return -1.0, 1.0
     low, high = float(known.min()), float(known.max())
-    # Halved before the difference: the ends may be as far apart as numbers go.
+    # Halved before subtracting: the difference of the ends could overflow.
     room = 0.1 * (high / 2.0 - low / 2.0) or 0.5 * max(1.0, abs(high))
     return low - room, high + room
 
 
 def drawable(bounds: Array, low: float, high: float) -> Array:
-    """Bounds (n, 2) cut to the axis; missing where the interval is empty."""
+    """Bounds (n, 2) cut to the axis; NaN if the interval is empty."""
     cut = np.clip(bounds, low, high)
     cut[is_empty(bounds)] = np.nan
     return cut
 
 
 def say_odd(bounds: Array, infinite: str = "drawn to the edge") -> str:
-    """Sentences on intervals (n, 2) that are infinite or empty, or have one side, if any do."""
+    """Sentences on intervals (n, 2) that are infinite, empty or one-sided, if any are."""
     endless, empty = int(is_infinite(bounds).sum()), int(is_empty(bounds).sum())
     one = f"All have one bound; they are infinite at the other end, {infinite}. "
     return one * (open_end(bounds) is not None) + " ".join(
         f"{count:,} of {len(bounds):,} intervals {'is' if count == 1 else 'are'} {what}."
-        for count, what in ((endless, f"infinite, {infinite}"), (empty, "empty, and not drawn"))
+        for count, what in ((endless, f"infinite, {infinite}"), (empty, "empty and not drawn"))
         if count
     )
 
 
 def check_packages(plot: str) -> None:
-    """Say how to install what this plot needs beyond the core, before anything is computed."""
+    """Before anything is computed, say how to install packages that are missing."""
     if missing := " and ".join(n for n in ("matplotlib", "pandas") if find_spec(n) is None):
         how = "run pip install 'localconformal[plots]'"
-        raise ImportError(f"{plot} needs {missing}, which this environment lacks: {how}.")
+        raise ImportError(f"{plot} needs {missing}, not installed here: {how}.")
 
 
 def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
@@ -203,23 +203,23 @@ def drawn_rows(n: int, max_points: int, random_state: int) -> NDArray[np.intp]:
 
 
 def say_drawn(n_drawn: int, n: int, which: str = "at random") -> str:
-    """A sentence on rows that are counted and not drawn, if there are any."""
+    """A sentence on rows that are counted but not drawn, if there are any."""
     return "" if n_drawn == n else f"{n_drawn:,} of {n:,} rows drawn, {which}."
 
 
 def say_lost(n: int) -> str:
     """A sentence on rows without the number on the axis, if there are any."""
-    return f"Not drawn, the feature being missing: {say_rows(n)}." if n else ""
+    return f"Not drawn because the feature is missing: {say_rows(n)}." if n else ""
 
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """A column of n rows as an axis shows it.
+    """A column of n rows as shown on an axis.
 
-    A strip is a stretch of the axis for one label, missing ones being the last, or one of a few
-    numbers that return often; its rows stand side by side in it. ``numbers`` (n,), times in days,
-    are NaN for labels and missing values; ``strip`` (n,) is the place among ``strips``, -1 for rows
-    at their number.
+    A strip is a section of the axis for one label, missing ones last, or for one of a few frequent
+    numbers; its rows are drawn side by side. ``numbers`` (n,), with times in days, are NaN for
+    labels and missing values; ``strip`` (n,) is the index among ``strips``, -1 for rows at their
+    number.
     """
 
     name: str
@@ -234,7 +234,7 @@ class Feature:
 
     @property
     def values(self) -> NDArray[Any]:
-        """What a frame says of each row: a number, a time or the text of a label."""
+        """The value of each row for a frame: a number, a time or the text of a label."""
         if self.kind == LABEL:
             return np.array(self.strips, dtype=object)[self.strip]
         if self.kind == TIME:
@@ -244,7 +244,7 @@ class Feature:
         return self.numbers
 
     def positions(self, order_by: NDArray[Any] | None = None) -> Array:
-        """Place of each row on the axis (n,), NaN without a number; in a strip by ``order_by``."""
+        """Position of each row on the axis (n,), NaN if missing; in a strip by ``order_by``."""
         place = self.numbers.copy()
         for s in range(len(self.strips)):
             rows = np.flatnonzero(self.strip == s)
@@ -277,7 +277,7 @@ def read_feature(X: Any, n: int, name: str | None = None) -> Feature:
 
 
 def read_one_column(X: Any, n: int, name: str | None = None) -> Column:
-    """The column and its name: that of the series or frame, or "x"."""
+    """The column and its name, from the series or frame, or "x"."""
     columns = read_columns(X, n)
     if len(columns) != 1:
         raise ValueError(f"X: got {len(columns)} columns; expected one feature, (n,) or (n, 1).")
@@ -286,7 +286,7 @@ def read_one_column(X: Any, n: int, name: str | None = None) -> Column:
 
 
 def pick_feature(X: Any, feature: int | str) -> Feature:
-    """A column of an array or frame, by its place or its name."""
+    """A column of an array or frame, by position or name."""
     place = place_of(X, feature, "feature")
     if is_frame(X):
         return read_feature(columns_of(X)[place].to_frame().to_native(), len(X))

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _ORACLE = "true quantiles"
 _LINE, _BARS, _BINS = "line", "bars", "bins"
-#: Jumps of a quarter of the deviation along x; of few rows a smooth curve has a large ratio too.
+#: Jumps of a quarter of the deviation along x; with few rows a smooth curve also has a large ratio.
 _MOST_ROUGH, _FEWEST_ROWS = 0.1, 20
 _MAX_BARS, _MAX_BINS, _ROWS_PER_BIN = 150, 40, 25
-#: Rows of a comparison drawn as points: more of them hide the band. Coverage counts every row.
+#: Rows of a comparison drawn as points: more would hide the band. Coverage counts every row.
 _COMPARED_POINTS = 500
 
 
@@ -47,15 +47,15 @@ def plot_bands(
 ) -> tuple[Axes, Any]:
     """Draw the rows, the band of each method and the true quantiles over one feature.
 
-    With a single method the rows outside its band are marked. Labels, and numbers of which there
-    are only a few, have a strip of the axis each, where rows stand from the shortest interval (of
-    the first method) to the longest; rows without a number are not drawn. Where bounds jump from
-    row to row, since they depend on more than this feature, up to 150 rows have a bar each; of
-    more, the band has the medians of the bounds in at most 40 bins of x.
+    With a single method the rows outside its band are marked. Each label, or each number if there
+    are only a few different ones, has a strip of the axis, with rows from the shortest interval (of
+    the first method) to the longest; rows without a number are not drawn. If bounds jump from row
+    to row because they depend on more than this feature, up to 150 rows are drawn as bars; with
+    more, the band shows the medians of the bounds in at most 40 bins of x.
 
-    The frame has one row for each method and row drawn: method, x, position (on the axis, in days
-    for times), y, lower, upper, covered, shape ("line", "bars" or "bins"), band_lower, band_upper
-    (as drawn).
+    The frame has one row per method and drawn row: method, x, position (on the axis, in days for
+    times), y, lower, upper, covered, shape ("line", "bars" or "bins"), band_lower, band_upper (as
+    drawn).
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ def plot_bands(
     y : array of shape (n,)
     bands : dict of name -> intervals of shape (n, 2)
     oracle : array of shape (n, 2), default=None
-        The true quantiles at the rows of X, where they are known; no method may have this name.
+        The true quantiles at the rows of X, if known; no method may be called "true quantiles".
     colours : list of str, default=None
-        Of the methods; None takes the library's own.
+        One per method; None uses the library's own.
     max_points, random_state : int
-        Rows drawn, at random with this seed if there are more.
+        Most rows drawn; if there are more, a random sample with this seed.
     ax : matplotlib axes, default=None
 
     Examples
@@ -98,10 +98,10 @@ def plot_bands(
 def _check_bands(y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: Any) -> dict[str, Array]:
     """The bands by name, the true quantiles last; all checked."""
     if not bands:
-        raise ValueError("bands: got none; expected at least one method's intervals.")
+        raise ValueError("bands: got none; expected the intervals of at least one method.")
     if oracle is not None and _ORACLE in bands:
-        got = f"bands: got a method called {_ORACLE!r}, the name of oracle"
-        raise ValueError(f"{got}; expected another: rename the method, or leave oracle out.")
+        got = f"bands: got a method called {_ORACLE!r}, which is the name of oracle"
+        raise ValueError(f"{got}; rename the method, or leave oracle out.")
     named = {**bands, **({} if oracle is None else {_ORACLE: oracle})}
     return {name: check_one_level(y, intervals)[1] for name, intervals in named.items()}
 
@@ -109,7 +109,7 @@ def _check_bands(y: ArrayLike, bands: Mapping[str, ArrayLike], oracle: Any) -> d
 def _frame_of_rows(
     feature: art.Feature, y: Array, named: Mapping[str, Array], rows: NDArray[np.intp]
 ) -> Any:
-    """The frame of these rows of y and the intervals, of which the feature has only these."""
+    """The frame of these rows of y and the intervals; the feature already has only these."""
     import pandas as pd
 
     position = feature.positions(tied_lengths(next(iter(named.values())))[rows])
@@ -130,8 +130,8 @@ def _say_shapes(frame: Any) -> str:
     if not (frame["shape"] == _BINS).any():
         return ""
     return (
-        "Where intervals depend on more than this feature, the band has the medians of the bounds "
-        "in bins of it, and a row outside it may lie in its own interval."
+        "If intervals depend on more than this feature, the band shows the medians of the bounds "
+        "in bins, and a row outside the band may still be in its own interval."
     )
 
 
@@ -155,7 +155,7 @@ def _draw_bands(ax: Axes, frame: Any, colours: Mapping[str, str]) -> None:
 
 
 def _draw_band(ax: Axes, band: Any, limits: Any, label: str, shade: bool, **line: Any) -> None:
-    """A line through the rows, or a bar for each."""
+    """A line through the rows, or a bar per row."""
     x = band["position"].to_numpy()
     lower, upper = art.drawable(band[["band_lower", "band_upper"]].to_numpy(), *limits).T
     if band["shape"].iloc[0] != _BARS:
@@ -183,8 +183,8 @@ def _band_shape(position: Array, bounds: Array, is_label: bool) -> tuple[str, Ar
 def _is_rough(bounds: Array) -> bool:
     """Whether a line through these bounds (n, 2), in the order of x, would be a zigzag.
 
-    The ratio of von Neumann, sum (b_i+1 - b_i)^2 / sum (b_i - mean b)^2, is 2 on average where b
-    has nothing to do with x, and near 0 where it is a smooth function of it.
+    Von Neumann's ratio, sum (b_i+1 - b_i)^2 / sum (b_i - mean b)^2, is 2 on average if b has
+    nothing to do with x, and near 0 if it is a smooth function of x.
 
     >>> x = np.linspace(0, 1, 200)
     >>> _is_rough(np.stack([x, x + 1], axis=1)), _is_rough(np.stack([x, x % 0.02], axis=1))
@@ -202,7 +202,7 @@ def _is_rough(bounds: Array) -> bool:
 
 
 def _median_bounds(position: Array, bounds: Array) -> Array:
-    """The medians of both bounds (n, 2) in bins between quantiles, empty intervals left out."""
+    """Medians of both bounds (n, 2) in bins between quantiles, without empty intervals."""
     n_bins = min(_MAX_BINS, len(position) // _ROWS_PER_BIN)
     edges = np.unique(np.quantile(position, np.linspace(0.0, 1.0, n_bins + 1)[1:-1]))
     bins = np.searchsorted(edges, position, side="left")
@@ -223,11 +223,11 @@ def plot_comparison(
     confidence_level: float = 0.9,
     title: str = "",
 ) -> tuple[NDArray[Any], Any]:
-    """Draw a column for each method: its band over one feature, and its coverage by region.
+    """Draw a column per method: its band over one feature, and its coverage by region.
 
     The axes are an array of shape (2, methods); ``frame.loc["bands"]`` has the columns of
-    `plot_bands` for the first 500 rows, ``frame.loc["regions"]`` method, left, right, rows and
-    coverage (NaN if no rows), of all rows that are in a region.
+    `plot_bands` for the first 500 rows, ``frame.loc["regions"]`` has method, left, right, rows and
+    coverage (NaN if no rows), over all rows that are in a region.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def plot_comparison(
         _draw_bands(above, drawn[-1], {name: colour})
         _draw_regions(below, regions[regions["method"] == name], colour, confidence_level)
         length = f"mean length {say_number(float(mean_length(y, bands[name])))}"
-        length = length if open_end(np.asarray(bands[name])) is None else "one side"
+        length = length if open_end(np.asarray(bands[name])) is None else "one-sided"
         summary = f"covers {say_share(float(coverage(y, bands[name])))}   {length}"
         if (infinite := float(share_infinite(y, bands[name]))) > 0:
             summary += f"   {say_share(infinite)} infinite"
@@ -271,7 +271,7 @@ def plot_comparison(
         above.set_title(art.plain(name), loc="left", pad=20, **bold)
         place: tuple[Any, ...] = ((0, 1), (0, 6), "axes fraction", "offset points")
         above.annotate(summary, *place, color=art.INK, fontsize=10)
-    # From zero, bars of 85 % and 95 % look the same.
+    # On an axis from zero, bars of 85 % and 95 % would look the same.
     axes[1, 0].set_ylim(0.5 if regions["coverage"].min() > 0.5 else 0.0, 1.04)
     _label(axes, np.asarray(edges, dtype=np.float64), confidence_level)
     parts = {"bands": pd.concat(drawn), "regions": regions}
@@ -323,6 +323,6 @@ def _label(axes: Any, edges: Any, confidence_level: float) -> None:
         above.tick_params(bottom=False)
         for edge in edges[1:-1]:
             above.axvline(edge, color=art.FAINT, lw=0.6, zorder=0)
-    # Without the method itself, which is in the title of its panel.
+    # Without the method itself, which the panel's title names.
     handles, labels = (found[1:] for found in last.get_legend_handles_labels())
     first.legend(handles, labels, loc="upper left", frameon=False, fontsize=9, labelcolor=art.INK)

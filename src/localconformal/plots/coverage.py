@@ -1,4 +1,4 @@
-"""Coverage of groups, of bins of a feature, over levels; and methods side by side."""
+"""Coverage by group, by bin of a feature and by level; and methods side by side."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MAX_LINES, _MAX_LETTERS, _LETTERS_PER_INCH = 30, 36, 5.6
-_UNDER, _WITHIN, _OVER = "below the level", "band holds the level", "above the level"
-#: name -> (colour, marker): told apart without colour too.
+_UNDER, _WITHIN, _OVER = "below the level", "band contains the level", "above the level"
+#: name -> (colour, marker), distinguishable without colour too.
 _VERDICTS = {_UNDER: (art.MISS, "v"), _WITHIN: (art.POINT, "o"), _OVER: (art.SECOND, "^")}
-#: The same of the baseline, of a lower number (better), a higher one, and one alike.
+#: The same for the baseline, a lower number (better), a higher one, and an indistinguishable one.
 _STANDINGS = (art.INK, "D"), (art.MAIN, "<"), (art.MISS, ">"), (art.POINT, "o")
 #: What the panels of methods show, by the names of `row_values`.
 _COVERAGE = "coverage"
@@ -65,7 +65,7 @@ def _draw_coverage(ax: Axes | None, table: Any, title: str) -> tuple[Axes, Any]:
     ax.set_xlim(max(low - 0.03 * (1.0 - low), -0.01), 1.0 + 0.01)
     ax.set_ylim(len(frame) - 0.4, -0.6)
     ax.axvline(level, color=art.INK, lw=1.0, ls=art.IDEAL, zorder=0)
-    # A font for as many lines as the axes are to hold.
+    # The font size depends on the number of lines.
     points = ax.get_window_extent().height / ax.figure.dpi * art.POINTS_PER_INCH / len(frame)
     size = float(np.clip(0.8 * points, 4.0, art.SMALL_SIZE))
     counts, looks = [f"{n:,}" for n in frame["n"]], [_VERDICTS[name] for name in named]
@@ -80,7 +80,7 @@ def _draw_coverage(ax: Axes | None, table: Any, title: str) -> tuple[Axes, Any]:
     below, above = np.sum(named == _UNDER), np.sum(named == _OVER)
     said = [
         f"Bars: exact 95 % bands, each on its own. Dashed: the level, "
-        f"{say_level(level)}. Below it ▼: {below} of {len(frame)}; above ▲: {above}."
+        f"{say_level(level)}. Below it (▼): {below} of {len(frame)}; above it (▲): {above}."
     ]
     if len(table) > _MAX_LINES:
         said.append(f"Shown: the {_MAX_LINES} of {len(table):,} with the most rows.")
@@ -96,15 +96,15 @@ def plot_group_coverage(
     *,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
-    """Draw the coverage of each group with its exact binomial band, and the level promised.
+    """Draw the coverage of each group with its exact binomial band, and the promised level.
 
-    The frame is that of `localconformal.metrics.group_coverage`, of the groups drawn, by names.
+    The frame is the one of `localconformal.metrics.group_coverage`, for the groups drawn.
 
     Parameters
     ----------
     y, intervals : arrays of shapes (n,) and (n, 2)
     groups : array or series of shape (n,)
-        Labels of any kind; missing ones are a group. Of many, the 30 with the most rows are drawn.
+        Labels of any kind; missing ones are a group. Only the 30 with the most rows are drawn.
     confidence_level : float, default=0.9
     ax : matplotlib axes, default=None
 
@@ -166,15 +166,15 @@ def plot_feature_coverage(
 def plot_calibration(
     y: ArrayLike, intervals: ArrayLike, confidence_level: ArrayLike, *, ax: Any = None
 ) -> tuple[list[Axes], Any]:
-    """Draw the coverage observed against the level asked, with its band; and the length beside.
+    """Draw the observed coverage against the nominal level, with its band; and the length.
 
-    The axes are two. The frame has one row for each level, ascending: confidence_level, coverage,
-    mean_length, median_length, gap (coverage less the level), lower, upper (its exact 95 % band).
+    There are two axes. The frame has one row per level, ascending: confidence_level, coverage,
+    mean_length, median_length, gap (coverage minus level), lower, upper (its exact 95 % band).
 
     Parameters
     ----------
     y, intervals : arrays of shapes (n,) and (n, 2, L)
-        As ``predict_interval(X, confidence_level=levels)`` gives them.
+        As ``predict_interval(X, confidence_level=levels)`` returns them.
     confidence_level : array of shape (L,)
     ax : pair of matplotlib axes, default=None
 
@@ -212,14 +212,14 @@ def plot_calibration(
         right.plot(known["confidence_level"], known[f"{name}_length"], **look)
     if np.isfinite(frame[["mean_length", "median_length"]]).to_numpy().any():
         right.set_ylim(0.0, 1.12 * right.get_ylim()[1])
-    for panel, what in ((left, "coverage observed, %"), (right, "length")):
+    for panel, what in ((left, "observed coverage, %"), (right, "length")):
         panel.set_xlim(max(float(level.min()) - 0.05, 0.0), 1.0)
         art.in_percent(panel.xaxis)
-        art.finish(panel, "level asked, %", what, loc="upper left")
+        art.finish(panel, "nominal level, %", what, loc="upper left")
     off = int(((lower > level) | (upper < level)).sum())
     said = [
-        f"Bars: exact 95 % bands of {say_rows(len(np.asarray(y)))}, each on its own; {off} of "
-        f"{len(frame)} do not hold their level."
+        f"Bars: exact 95 % bands from {say_rows(len(np.asarray(y)))}, each on its own; {off} of "
+        f"{len(frame)} do not contain their level."
     ]
     if endless := int(np.isinf(frame["mean_length"]).sum()):
         said.append(f"The mean length is infinite at {endless} of {len(frame)} levels.")
@@ -239,8 +239,8 @@ def plot_methods(
 
     The band of a coverage is the exact binomial one. Those of lengths and scores are paired: with
     d_i the difference of row i from the baseline, the bar is the value plus or minus
-    1.96 sd(d) / sqrt(n); where it does not reach the baseline's line the two differ by more than
-    chance. The frame has one row for each method and metric: method, metric, value, lower, upper,
+    1.96 sd(d) / sqrt(n); if it does not reach the baseline's line, the two differ by more than
+    chance. The frame has one row per method and metric: method, metric, value, lower, upper,
     difference (from the baseline), baseline, confidence_level.
 
     Parameters
@@ -249,7 +249,7 @@ def plot_methods(
     methods : dict of name -> intervals of shape (n, 2)
     confidence_level : float, default=0.9
     baseline : str, default=None
-        The method with which the others are compared; None is the first.
+        The method to compare the others with; None is the first.
     ax : three matplotlib axes, default=None
 
     Examples
@@ -273,7 +273,7 @@ def plot_methods(
     said = [
         "Bars: exact 95 % bands of the coverage (dashed: the level); of length and score, 95 % "
         f"bands of the difference from {art.plain(base, 24)} (dotted).",
-        "Interval score: length plus misses, lower is better (◀).",
+        "Interval score: length plus a penalty per miss; lower is better (◀).",
     ]
     for name, (_, bounds) in checked.items():
         if text := art.say_odd(bounds, infinite="their mean at the edge"):
@@ -294,7 +294,7 @@ def _methods_frame(checked: Any, base: str, level: float) -> Any:
             ends = binomial_band(int(values.sum()), len(values))
         else:
             _, _, low, high, n = paired_mean(values, reference)
-            # No band of the baseline itself, nor where a row is infinite.
+            # No band for the baseline itself, nor if a row is infinite.
             room = (high - low) / 2.0 if name != base and n == len(values) else np.nan
             ends = value - room, value + room
         difference = 0.0 if name == base else value - float(reference.mean())
@@ -304,7 +304,7 @@ def _methods_frame(checked: Any, base: str, level: float) -> Any:
 
 
 def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
-    """One panel; infinite values stand at the edge."""
+    """One panel; infinite values are drawn at the edge."""
     low, high = art.extent(part[["value", "lower", "upper"]].to_numpy())
     line: tuple[float, Any]
     inside = part.assign(value=part["value"].clip(upper=high))
@@ -317,7 +317,7 @@ def _draw_metric(ax: Axes, part: Any, metric: str) -> None:
     else:
         room, gap = part["upper"] - part["value"], part["difference"]
         is_base, texts = part["method"] == part["baseline"], [say_number(v) for v in part["value"]]
-        # An infinite value is worse, or better than an infinite one, without a band.
+        # An infinite value is worse than a finite one even without a band, and vice versa.
         apart = (np.abs(gap) > room) | np.isinf(gap)
         places = np.select([is_base, apart & (gap < 0), apart & (gap > 0)], [0, 1, 2], 3)
         looks, line = [_STANDINGS[at] for at in places], (inside.loc[is_base, "value"].iloc[0], ":")

@@ -1,4 +1,4 @@
-"""Rows one by one: intervals sorted, length against error, and which rows speak for one x."""
+"""Individual rows: sorted intervals, length against error, weights of rows, parts of a width."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def plot_sorted(
     """Draw each row's interval as a line and its y as a point, the shortest interval first.
 
     Both are drawn relative to the prediction, and missed rows are marked. The frame has one row
-    for each row drawn: row (its place in y), y, prediction, lower, upper, length, covered.
+    per drawn row: row (its position in y), y, prediction, lower, upper, length, covered.
 
     Parameters
     ----------
     y, intervals : arrays of shapes (n,) and (n, 2)
     y_pred : array of shape (n,), default=None
-        Point predictions; None is the centre of each interval, y of an infinite one.
+        Point predictions; None is the centre of each interval, or y for an infinite one.
     max_points, random_state : int
-        Rows drawn, at random with this seed if there are more.
+        Most rows drawn; if there are more, a random sample with this seed.
     ax : matplotlib axes, default=None
 
     Examples
@@ -121,16 +121,16 @@ def plot_length_error(
 ) -> tuple[Axes, Any]:
     """Draw |y - prediction| against length, with its quantile in bins of the length.
 
-    Intervals that adapt well have a quantile curve on the line error = length / 2; rows above it
-    are missed, where intervals are symmetric. Infinite intervals are left out. The frame has kind
-    ("row", or "quantile" of a bin), length, error, n (rows), coverage (0 or 1 of a row).
+    If intervals adapt well, the quantile curve follows the line error = length / 2; rows above the
+    line are missed, if intervals are symmetric. Infinite intervals are left out. The frame has kind
+    ("row", or "quantile" of a bin), length, error, n (rows), coverage (0 or 1 for a row).
 
     Parameters
     ----------
     y, intervals, y_pred, max_points, random_state, ax
-        As in `plot_sorted`, but up to 5,000 rows; the curve is that of all rows.
+        As in `plot_sorted`, but up to 5,000 rows; the curve uses all rows.
     confidence_level : float, default=0.9
-        Of the intervals, and of the quantile of the errors.
+        Level of the intervals, and of the quantile of the errors.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def plot_length_error(
     error = np.abs(response - _centres(response, bounds, y_pred))[finite]
     length, covered = tied_lengths(bounds)[finite], is_covered(response, bounds)[finite]
     n_bins = int(np.clip(len(length) // _FEWEST_ROWS, 1, _MAX_BINS))
-    # No bins where every interval is infinite.
+    # No bins if every interval is infinite.
     bins, records = size_bins(length, n_bins) if len(length) else np.full(1, -1), []
     for code in range(bins.max() + 1):
         inside = bins == code
@@ -169,7 +169,7 @@ def plot_length_error(
 
 
 def _draw_errors(ax: Axes, frame: Any, level: float) -> None:
-    """Points, the curve, and the line that parts covered rows from missed ones."""
+    """Points, the curve, and the line that separates covered rows from missed ones."""
     rows = frame[frame["kind"] == _ROW]
     for inside, colour, size, marker, label in (
         (1.0, art.POINT, 6, "o", None),
@@ -202,26 +202,26 @@ def plot_local_weights(
     max_points: int = art.MAX_POINTS,
     ax: Axes | None = None,
 ) -> tuple[Axes, Any]:
-    """Draw the weight with which each row of X speaks for x, over one feature.
+    """Draw the weight of each row of X for the local law at x, over one feature.
 
     The weight is H(x, X_i) / sum_j H(x, X_j), with H the kernel behind the fitted law: its
-    kernel at the distance of two rows, or the share of trees in which the two are in one leaf
-    (with ``law="auto"``, small leaves count more). The
-    effective sample size is (sum w)^2 / sum w^2. The frame has one row for each row drawn, the
-    lightest first: row (its place in X), x and position (on the axis), v if given, weight.
+    kernel at the distance of two rows, or the share of trees in which both are in the same leaf
+    (with ``law="auto"``, small leaves count more). The effective sample size is
+    (sum w)^2 / sum w^2. The frame has one row per drawn row, the lightest first: row (its position
+    in X), x and position (on the axis), v if given, weight.
 
     Parameters
     ----------
     model : fitted regressor or fitted law
-        With weights on rows: a kernel, forest or uniform law, or ``law="auto"``.
+        One with weights on rows: a kernel, forest or uniform law, or ``law="auto"``.
     x : array of shape (d,) or (1, d), or frame of one row
     X : array of shape (n, d) or frame, such as the training rows: models keep none
     v : array of shape (n,), default=None
-        Scores of the rows of X, drawn upwards; None draws the weight upwards.
+        Scores of the rows of X, for the vertical axis; None puts the weight there.
     feature : int or str, default=0
         Column of X on the axis.
     max_points : int, default=5000
-        Rows drawn, the heaviest ones. All rows are weighed.
+        Most rows drawn, the heaviest ones. All rows are weighted.
     ax : matplotlib axes, default=None
 
     Examples
@@ -262,7 +262,7 @@ def plot_local_weights(
     heaviest = f"the heaviest {say_share(float(weights.max()))} of all"
     said = f"Effective sample size {say_number(size)}: {heard}, {heaviest}."
     if size == 0.0:
-        said = f"None of {n:,} rows speaks for this x: all weights are 0."
+        said = f"None of {n:,} rows counts for this x: all weights are 0."
     some = art.say_drawn(len(rows), n, "the heaviest")
     lost = art.say_lost(int(frame["position"].isna().sum()))
     art.caption(ax, ["Dashed: x.", said, some, lost])
@@ -281,7 +281,7 @@ def _one_row(x: Any, X: Any) -> Any:
 
 
 def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
-    """Rows without weight faint, the others larger and darker the heavier they are."""
+    """Rows without weight are faint; heavier ones are larger and darker."""
     silent, heard = frame[frame["weight"] == 0.0], frame[frame["weight"] > 0.0]
     ax.scatter(silent["position"], silent[upwards], s=7, color=art.FAINT, lw=0, zorder=1)
     if len(heard):
@@ -301,20 +301,20 @@ def _draw_weights(ax: Axes, frame: Any, upwards: str) -> None:
 def plot_width(
     explained: Any, row: int | None = None, *, max_features: int = 10, ax: Axes | None = None
 ) -> tuple[Axes, Any]:
-    """Draw what each feature adds to widths: of one row, or on average over all of them.
+    """Draw what each feature adds to the width of one row, or on average over all rows.
 
-    Of a row, bars lead from ``base``, the mean width of background rows, to the row's width, the
-    feature that adds or takes most first. Without a row, bars are means of the parts' sizes. The
-    frame has one line per bar: feature, part, start and stop.
+    For one row, bars lead from ``base``, the mean width of background rows, to the row's width,
+    starting with the largest part. Without a row, bars are means of the parts' sizes. The frame has
+    one line per bar: feature, part, start and stop.
 
     Parameters
     ----------
     explained : frame
-        What `explain_width` returned.
+        The result of `explain_width`.
     row : int or None, default=None
         Position of the row in the frame.
     max_features : int, default=10
-        Bars; all other features together are one more.
+        Most bars; all other features together are one more.
     ax : matplotlib axes, default=None
 
     Examples
@@ -333,7 +333,7 @@ def plot_width(
         raise ValueError(f"got row={row!r}; expected a position from 0 to {len(parts) - 1}.")
     known = np.isfinite(parts).all(axis=1) if row is None else np.isfinite(parts[[row]]).all(axis=1)
     if not known.any():
-        raise ValueError("got infinite widths alone, which have no parts; explain other rows.")
+        raise ValueError("got only infinite widths, which have no parts; explain other rows.")
     found = np.abs(parts[known]).mean(axis=0) if row is None else parts[row]
     order = np.argsort(-np.abs(found), kind="stable")
     first, rest = order[:max_features], order[max_features:]
@@ -344,7 +344,7 @@ def plot_width(
     start = stop - np.array(values)
     frame = pd.DataFrame({"feature": labels, "part": values, "start": start, "stop": stop})
     ax = art.make_axes(ax, (6.4, 1.4 + 0.3 * len(labels)))
-    # Sizes have no sign to be told.
+    # Sizes have no sign to show.
     colours = np.where(frame["part"] < 0.0, art.SECOND, art.MAIN if row is None else art.MISS)
     ax.barh(range(len(frame)), stop - start, left=start, color=colours, height=0.62)
     ax.set_yticks(range(len(frame)), labels)

@@ -1,4 +1,4 @@
-"""A report that people want to look at: content -> page, one self-contained HTML file."""
+"""An audit as a page to read: content -> one self-contained HTML file."""
 
 from localconformal.report.report import render, report_content, write_report
 

@@ -1,4 +1,4 @@
-"""The report: everything it says, as plain data; a page that needs nothing else; and a file."""
+"""The report: its content as plain data, a page that needs nothing else, and a file."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ from localconformal.text import (
 )
 from localconformal.versions import PACKAGES, versions
 
-#: Digits kept of a number: a page of 400 pixels shows no more.
+#: Digits kept of a number: a chart of 400 pixels shows no more.
 _DIGITS = 6
 #: Characters of the conditions of a rule, of a paragraph, and of a model's settings.
 _CONDITIONS, _PARAGRAPH, _SETTINGS = 400, 600, 4_000
-#: Parts told as sentences, and rows of the tables.
+#: Parts described in sentences, and rows of the tables.
 _MAX_SENTENCES, _MAX_ROWS, _MAX_PARTS, _MAX_NOTES, _MAX_FEATURES = 12, 400, 60, 60, 10
 
 
 def write_report(audit: Audit, path: str | Path, **content: Any) -> Path:
     """Write an audit as one HTML file that needs nothing else, and return its path.
 
-    The page's content security policy forbids it to use the network. It is under 3 MB whatever the
-    data, and the same for the same arguments. It needs the extra ``report``. ``content`` is what
-    else stands on the page, as in `report_content`.
+    The page's content security policy forbids all network access. The page stays under 3 MB for any
+    data, and is the same for the same arguments. It needs the extra ``report``. ``content`` is the
+    rest of the page, as in `report_content`.
 
     Examples
     --------
@@ -87,17 +87,17 @@ def report_content(
     random_state: int = 0,
     group_hint: str = "pass groups= to the audit",
 ) -> dict[str, Any]:
-    """The content of a report as numbers, texts, lists and dicts that JSON can say.
+    """The content of a report as numbers, strings, lists and dicts that JSON can hold.
 
-    NaN and infinities are the texts "NaN", "Infinity" and "-Infinity". The size is bounded: rows
-    are counted or drawn with a seed, long tables and texts are cut, and what was cut is said.
+    NaN and infinities are the strings "NaN", "Infinity" and "-Infinity". The size is bounded: rows
+    are aggregated or sampled with a seed, long tables and texts are cut, and the page says so.
 
     Parameters
     ----------
     audit : Audit
     model : fitted estimator, default=None
-        What made the intervals: asked for its promise, its fit report, and for the intervals of X
-        where none are given.
+        What made the intervals; provides its guarantee, its fit report, and the intervals of X if
+        none are given.
     title : str, default="How well do these intervals cover?"
     comparison : Comparison, default=None
     X : array or frame of shape (n, d), default=None
@@ -105,14 +105,14 @@ def report_content(
     intervals : array of shape (n, 2), default=None
         The rows that were audited, for the charts of errors and intervals.
     y_pred : array of shape (n,), default=None
-        Point predictions of these rows, for their errors and a chart; None asks the model, where
-        it is asked for the intervals too.
+        Point predictions of these rows, for their errors and a chart; if None, computed by the
+        model if it also computes the intervals.
     explained : frame, default=None
-        What ``model.explain_width`` said of some rows: which features make intervals wide.
+        Result of ``model.explain_width`` for some rows: which features make intervals wide.
     random_state : int, default=0
-        Seed of the rows drawn.
+        Seed of random samples.
     group_hint : str, default="pass groups= to the audit"
-        What to do for a table of groups, said where there are none.
+        How to get a table of groups, shown if there are none.
     """
     audit = _with_expected_band(audit, model)
     failed = audit.failures(ALPHA)
@@ -149,7 +149,7 @@ def report_content(
 
 
 def render(content: dict[str, Any]) -> str:
-    """The page of a `report_content`: style, script and data are inside, nothing else is asked for.
+    """The page of a `report_content`, with style, script and data inside; it requests nothing.
 
     >>> from localconformal.audit import audit
     >>> found = audit([1.0, 2.0, 3.0], [0.1, 0.2, 5.0], [[0.0, 1.0]] * 3)
@@ -162,7 +162,7 @@ def render(content: dict[str, Any]) -> str:
 
 @cache
 def _assets() -> dict[str, Any]:
-    """Style and script, and their digests for the policy that lets nothing else through."""
+    """Style and script, and their digests for the policy that allows nothing else."""
     folder, names = files("localconformal.report") / "assets", ("draw.js", "charts.js", "page.js")
     style, *parts = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", *names))
     script = '"use strict";\n(() => {{\n{}\n}})();\n'.format("\n".join(parts))
@@ -171,13 +171,13 @@ def _assets() -> dict[str, Any]:
     return {"style": style, "script": script, "digests": encoded}
 
 
-#: A hyphen before a number is a minus; where in memory an object is differs every time.
+#: A hyphen before a number is a minus; the memory address of an object differs every time.
 _MINUS = re.compile(r"(?<!\w)-(?=[\d∞])|(?<=e)-(?=\d)")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def typeset(number: str) -> str:
-    """A number in the signs of a page: a dash, infinity and minus."""
+    """A number with typographic signs: dash, infinity and minus."""
     return "–" if number == "-" else _MINUS.sub("−", number.replace("infinity", "∞"))
 
 
@@ -203,13 +203,13 @@ def _check_rows(audit: Audit, y: ArrayLike, intervals: ArrayLike) -> tuple[Array
 
 
 def _with_expected_band(audit: Audit, model: Any) -> Audit:
-    """The audit with the Beta-binomial band of its coverage, where only the model knows it."""
+    """The audit with the Beta-binomial band of its coverage, if only the model knows it."""
     summary, report = audit.summary, getattr(model, "fit_report_", None)
     promise: Any = getattr(model, "guarantee_", None)
-    # Cells are calibrated by rows of their own, which are not counted there.
+    # Cells have their own calibration rows, which are not counted there.
     if promise is None or promise.conditional_on is not None or not isinstance(report, Mapping):
         return audit
-    # Across folds coverage has no known law.
+    # Across folds the distribution of coverage is unknown.
     if promise.proven_level is not None:
         return audit
     n = int(report.get("rows", {}).get("calibration", 0))
@@ -234,7 +234,7 @@ def _headline(
     band = f"95 % band: {say_band(summary.lower, summary.upper)}"
     if summary.n_calibration:
         expected = say_band(summary.expected_lower, summary.expected_upper)
-        band += f"; {say_calibration(summary)} explains {expected}"
+        band += f"; expected for {say_calibration(summary)}: {expected}"
     beyond = "parts of the rows, beyond chance"
     beyond += f"; {len(over):,} covered too often" if over else ""
     figures = [
@@ -243,7 +243,7 @@ def _headline(
         ("Mean length", "none" if summary.is_one_sided else _say(summary.mean_length), length),
         ("Coverage fails", f"{len(under):,} of {n_tested:,}", beyond),
     ]
-    overall = f"Over all rows that is {say_overall(summary)}."
+    overall = f"Overall, this is {say_overall(summary)}."
     verdict = [overall, *_parts_sentences(audit, under, over, n_tested)]
     lie = "lies in its" if summary.n == 1 else "lie in their"
     return {
@@ -258,16 +258,16 @@ def _parts_sentences(
     audit: Audit, under: list[Failure], over: list[Failure], n_tested: int
 ) -> list[str]:
     if n_tested == 0:
-        return ["There were no parts of the rows to look at one by one."]
+        return ["There were no parts of the rows to test."]
     if not under and not over:
-        return [f"None of the {n_tested:,} parts looked at one by one is off by more than chance."]
+        return [f"None of the {n_tested:,} parts tested is off the target by more than chance."]
     sides = f"{len(under):,} are covered too rarely and {len(over):,} too often"
-    lines = [f"Of {n_tested:,} parts looked at one by one, {sides}, by more than chance."]
-    # Where all rows are off the target, only a part that differs from the others says more.
+    lines = [f"Of {n_tested:,} parts tested, {sides}, by more than chance."]
+    # If all rows are off the target, only a part that differs from the others says more.
     if told := [one for one in under if one.stands_out or not audit.is_shifted]:
         worst = min(told, key=lambda failure: failure.gap)
         phrase = coverage_phrase(worst, audit.summary.confidence_level)
-        lines.append(f"It fails most where {short(worst.text, _CONDITIONS)}: {phrase}.")
+        lines.append(f"Coverage is worst for {short(worst.text, _CONDITIONS)}: {phrase}.")
     return lines
 
 
@@ -275,7 +275,7 @@ def _promise(audit: Audit, model: Any) -> dict[str, Any]:
     guarantee = getattr(model, "guarantee_", None)
     if guarantee is None:
         line = "These intervals were made elsewhere: nothing is promised here. "
-        line += "The audit says how they did on these rows, no more."
+        line += "The audit only says how they did on these rows."
         return {"known": False, "lines": [line]}
     lines = [short(line, _PARAGRAPH) for line in str(guarantee).splitlines() if line.strip()]
     level, target = getattr(guarantee, "confidence_level", None), audit.summary.confidence_level
@@ -284,9 +284,9 @@ def _promise(audit: Audit, model: Any) -> dict[str, Any]:
     return {"known": True, "lines": lines}
 
 
-_TABLES = {"rules": ("Rules", "No rule was found to be tested.")}
+_TABLES = {"rules": ("Rules", "No rule was found that could be tested.")}
 _TABLES["groups"] = "Groups", "No groups were named"
-_TABLES["features"] = "Feature bins", "No feature tells rows apart."
+_TABLES["features"] = "Feature bins", "No feature divides the rows."
 
 
 def _told_parts(audit: Audit, found: list[Failure]) -> dict[str, Any]:
@@ -314,20 +314,20 @@ def _region_table(audit: Audit, part: str, group_hint: str) -> dict[str, Any]:
 
 
 def _outstanding_first(audit: Audit, parts: Iterable[Any], order: Any) -> list[Any]:
-    """In this order; where all rows are off the target, first what differs from the others."""
+    """In this order; if all rows are off the target, what differs from the others comes first."""
     return sorted(parts, key=lambda one: (audit.is_shifted and not one.stands_out, order(one)))
 
 
 def _slab_lines(audit: Audit) -> list[str]:
     slab, told = audit.slab, short(audit.slab_text, _CONDITIONS)
-    first = "Of all slabs, that is, ranges of a weighted sum of features, the one that covers "
-    first += f"least holds {told}."
+    first = "Of all slabs, that is, ranges of a weighted sum of features, the one with the lowest "
+    first += f"coverage is {told}."
     if not slab.n:
-        return [first, "No other row lies in it, so that nothing can be said of its coverage."]
+        return [first, "No other row lies in it, so nothing can be said about its coverage."]
     phrase = coverage_phrase(slab, audit.summary.confidence_level)
-    found = f"of the {say_rows(slab.found_n)} that found it {say_share(slab.found_coverage)}"
-    held = f"Covered, of the rows in it that did not find it: {phrase}"
-    return [first, f"{held}; {found}, which is low by construction."]
+    found = f"Of the {say_rows(slab.found_n)} used to find it, {say_share(slab.found_coverage)}"
+    held = f"Coverage of rows in it that were not used to find it: {phrase}"
+    return [first, f"{held}. {found} are covered, which is low by construction."]
 
 
 def _widths(explained: Any) -> dict[str, Any]:
@@ -335,14 +335,14 @@ def _widths(explained: Any) -> dict[str, Any]:
     names, parts, base, width = read_explained(explained)
     known = np.flatnonzero(np.isfinite(parts).all(axis=1))
     if not len(known):
-        return {"lines": ["The intervals of the rows explained are infinite."], "tables": []}
+        return {"lines": ["The intervals of the explained rows are infinite."], "tables": []}
     mean, widest = np.abs(parts[known]).mean(axis=0), known[np.argmax(width[known])]
     usual, most = np.argsort(-mean)[:_MAX_FEATURES], np.argsort(-np.abs(parts[widest]))
     ends = f"{_say(float(base[widest]))} to {_say(float(width[widest]))}"
     lines = [
-        f"What each feature adds to the width, or takes from it, in {say_rows(len(known))}: "
-        "Shapley values, which add up to the width less the mean width of background rows.",
-        f"The widest of them goes from {ends}.",
+        f"What each feature adds to the width, or subtracts from it, in {say_rows(len(known))}: "
+        "Shapley values, which add up to the width minus the mean width of background rows.",
+        f"In the widest of these rows they lead from {ends}.",
     ]
     tables = [
         _table("On average", ("feature", "mean size"), [(names[j], float(mean[j])) for j in usual]),
@@ -366,7 +366,7 @@ def _methods(comparison: Comparison) -> dict[str, Any]:
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
-    """As it was set; its fit report, without seconds, which differ every time; its selection."""
+    """Its settings; its fit report without seconds, which differ every time; its selection."""
     if model is None:
         return {"model": None, "tables": []}
     text, report = _ADDRESS.sub("", repr(model)), getattr(model, "fit_report_", {})
@@ -390,7 +390,7 @@ def _data_facts(audit: Audit, X: Any, model: Any, seed: int) -> list[dict[str, A
             got = f"X has {say_rows(len(X))}"
             raise ValueError(f"{got}; expected the audit's {say_rows(n)}: pass what was audited.")
         facts.append(("columns", len(table_names(as_table(X)))))
-    facts.append(("seed of the samples on this page", seed))
+    facts.append(("seed of samples on this page", seed))
     if hasattr(model, "random_state"):
         facts.append(("random_state of the model", model.random_state))
     used = [type(one).__module__ for one in (X, model, getattr(model, "estimator", None))]

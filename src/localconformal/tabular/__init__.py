@@ -1,4 +1,4 @@
-"""Table in, checked intervals out: the work behind the commands, as functions for Python."""
+"""Table in, checked intervals out: the work behind the commands, as Python functions."""
 
 from localconformal.tabular.compare import Ranking, compare_methods
 from localconformal.tabular.model import TableModel, fit_table_model

@@ -26,13 +26,13 @@ from localconformal.tabular.model import TableModel, Task, as_names
 from localconformal.tabular.run import KnownRows, known_rows
 from localconformal.text import one_line
 
-#: Random splits at the most, and characters of a reason before it is cut.
+#: Maximum number of random splits, and of characters of a reason before it is cut.
 _MOST_REPEATS, _LONGEST = 100, 2_000
 _ON_READING = (
-    "The interval score is the mean length plus a price for every miss; lower is better.",
-    "The best is the best on these test rows: on others its lead will be a little smaller.",
+    "The interval score is the mean length plus a penalty for each miss; lower is better.",
+    "The best method was chosen on these test rows; on others its lead will be a little smaller.",
 )
-#: Numbers of a summary that a ranking has; the bounds are those of the coverage.
+#: Numbers of a summary that a ranking shows; the bounds are those of the coverage.
 _SHOWN = (
     *("interval_score", "coverage", "lower", "upper", "mean_length", "mean_finite_length"),
     *("share_infinite", "length_coverage_corr", "worst_slab_coverage", "excess_risk_l1"),
@@ -40,7 +40,7 @@ _SHOWN = (
 
 
 class _Attempt(NamedTuple):
-    """A method that worked on a split: model, intervals (n_test, 2), times, its own warnings."""
+    """A method that worked on a split: model, intervals (n_test, 2), times, warnings."""
 
     model: TableModel
     intervals: Array
@@ -50,7 +50,7 @@ class _Attempt(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """One split: raw test rows (n_test, d), their y, and what became of each method."""
+    """One split: raw test rows (n_test, d), their y, and the outcome of each method."""
 
     test: Any
     y: Array
@@ -63,9 +63,9 @@ class _Trial(NamedTuple):
 class Ranking:
     """What `compare_methods` found.
 
-    ``comparison`` is of the methods that worked on every split, the best first; ``failed`` says of
-    the others why; ``trials`` are the splits: test rows, models, intervals, times; ``notes`` say
-    what was done to the table, and what the methods warned of on the first split.
+    ``comparison`` has the methods that worked on every split, best first; ``failed`` the reason
+    for each of the others; ``trials`` the splits: test rows, models, intervals, times; ``notes``
+    say what was done to the table and repeat the methods' warnings on the first split.
     """
 
     comparison: Comparison
@@ -80,7 +80,7 @@ class Ranking:
         return self.comparison.methods[0].summary.confidence_level
 
     def standings(self) -> list[dict[str, Any]]:
-        """One row for each method, the best first: means, seconds, differences from the best."""
+        """One row per method, best first: means, seconds, differences from the best."""
         paired = {(row.method, row.metric): row for row in self.comparison.paired()}
         rows = []
         for rank, method in enumerate(self.comparison.ranked, start=1):
@@ -101,7 +101,7 @@ class Ranking:
         return rows
 
     def frame(self) -> pd.DataFrame:
-        """The standings as a frame; methods that failed last, with the reason."""
+        """The standings as a frame; failed methods come last, with the reason."""
         ranked = pd.DataFrame(self.standings()).astype({"rank": "Int64"})
         failed = pd.DataFrame({"method": list(self.failed), "error": list(self.failed.values())})
         return pd.concat([ranked, failed], ignore_index=True)
@@ -120,7 +120,7 @@ class Ranking:
         }
 
     def write_report(self, path: str | Path) -> None:
-        """The audit of the best method on the first split, and all methods as ranked, as a page."""
+        """Write a page: the audit of the best method on the first split, and the ranking."""
         first, name = self.trials[0], self.comparison.best
         best = first.attempts[name]
         prepared = best.model.preparation.transform(first.test)
@@ -155,17 +155,17 @@ def compare_methods(
     integer: bool = False,
     source: str = "The table",
 ) -> Ranking:
-    """Fit every method on the same rows, test it on the same others, and rank.
+    """Fit every method on the same rows, test on the same other rows, and rank.
 
-    The first split is that of `run_table` with the same settings. A method that fails does not
+    The first split is the one of `run_table` with the same settings. A method that fails does not
     stop the others: the reason is in ``failed``.
 
     Parameters
     ----------
     table, target, model, features, test_size, random_state, support, integer, source
-        As in `run_table`; the model is that of every method.
+        As in `run_table`; every method uses this model.
     methods : str or sequence of str, default=()
-        Names such as "slcp", "cqr", "split"; none is all that need no further input.
+        Names such as "slcp", "cqr", "split"; if empty, all that need no further input.
     confidence_level : float, default=0.9
     repeats : int, default=1
         Random splits; each has its own seed.
@@ -198,7 +198,7 @@ def compare_methods(
         reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in failed.items())
         shared, *others = set(failed.values())
         raise ValueError(f"No method worked on this table ({reasons})." if others else shared)
-    # All methods of a split learned the same preparation, from the same rows.
+    # All methods of a split learn the same preparation from the same rows.
     prepared = [trial.attempts[kept[0]].model.preparation.read(trial.test) for trial in trials]
     options: dict[str, Any] = {"confidence_level": levels[0], "random_state": random_state}
     splits = [
@@ -215,7 +215,7 @@ def compare_methods(
 
 
 def _with_movement(split: Comparison, trial: _Trial) -> Comparison:
-    """How far the bounds of each method move, which intervals alone do not tell."""
+    """Add how far the bounds of each method move, which the intervals alone do not show."""
     methods = []
     for method in split.methods:
         model, level = trial.attempts[method.name].model, method.summary.confidence_level
@@ -231,7 +231,7 @@ def _in_order(comparison: Comparison, names: Sequence[str]) -> Comparison:
 
 
 def split_seeds(seed: int, repeats: int) -> list[int]:
-    """A seed for each split, the first the one given; more of them begin with the same ones."""
+    """One seed per split, beginning with the given one; a longer list begins with a shorter."""
     others = np.random.SeedSequence(seed).spawn(repeats - 1)
     return [seed, *(int(other.generate_state(1)[0] // 2) for other in others)]
 
@@ -239,7 +239,7 @@ def split_seeds(seed: int, repeats: int) -> list[int]:
 def _try_methods(
     rows: KnownRows, names: Sequence[str], seed: int, step: Callable[[str], None]
 ) -> _Trial:
-    """Every method on one split, which the seed decides as in `run_table`."""
+    """Every method on one split, which the seed determines as in `run_table`."""
     fit, held = rows.split(seed)
     trial = _Trial(take_rows(rows.table, held), rows.y[held], len(fit), {}, {})
     to_fit, y = take_rows(rows.table, fit), rows.y[fit]
@@ -249,7 +249,7 @@ def _try_methods(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             start = time.perf_counter()
-            # Whatever goes wrong in one method is said of it, and the others go on.
+            # Whatever goes wrong in one method is recorded, and the others go on.
             try:
                 model = models.fit_task(to_fit, y, task)
                 fitted = time.perf_counter()
@@ -258,7 +258,7 @@ def _try_methods(
                 trial.failed[name] = one_line(error, _LONGEST) or type(error).__name__
                 continue
             seconds = fitted - start, time.perf_counter() - fitted
-        # Other categories are those of packages below, and mean nothing to who reads the ranking.
+        # Other categories come from lower packages and mean nothing to a reader of the ranking.
         said = (warning.message for warning in caught if warning.category is UserWarning)
         warned = tuple(dict.fromkeys(one_line(text, _LONGEST) for text in said))
         trial.attempts[name] = _Attempt(model, intervals, *seconds, warned)

@@ -1,4 +1,4 @@
-"""A fitted estimator that takes raw tables: the method and the base model by name."""
+"""A fitted estimator that takes raw tables; methods and base models go by name."""
 
 from __future__ import annotations
 
@@ -44,31 +44,31 @@ from localconformal.text import listing, say_rows, unknown_choice
 METHODS = {
     re.sub("(Conformal)?Regressor$", "", name).lower().replace("conformalizedquantile", "cqr"): name
     for name in methods()["estimator"]
-    # Adaptive intervals are made of a fitted estimator, not of a table.
+    # Adaptive intervals are made from a fitted estimator, not from a table.
     if name.endswith("Regressor")
 }
-#: Methods that are another one until they are told more: what they are then.
+#: Methods that equal another one without further input: which one.
 NEEDS_MORE = {
-    "localized": "is slcp until it is given a score, a law or an adjustment",
-    "weighted": "is split conformal prediction until it is given weights or new rows",
+    "localized": "is slcp unless it is given a score, a law or an adjustment",
+    "weighted": "is split conformal prediction unless it is given weights or new rows",
 }
 #: Base models by name; any other name is the path of a model file.
 _MODELS = ("default", "hgb", "forest", "linear")
-#: Share of the rows to fit that calibrate.
+#: Share of the rows not held out that calibrate.
 CALIBRATION_SHARE = 0.25
-#: Rows to fit below which folds are proposed; what they gain is in benchmarks/results/cross.md.
+#: With fewer rows to fit, folds are proposed; benchmarks/results/cross.md shows their gain.
 _FEW_ROWS = 1_500
 _PROPOSAL = (
-    "With so few rows, cv=10 (--cv 10) is worth trying: it sets none aside to calibrate, which "
-    "lowered the interval score of SLCP on five small tables by 9 % on average, at some 13 times "
-    "the time to fit. Coverage of 1 - 2 alpha is then proven, and 1 - alpha or a little more usual."
+    "With so few rows, cv=10 (--cv 10) is worth trying: it sets no row aside to calibrate. On five "
+    "small tables this lowered the interval score of SLCP by 9 % on average; fitting took about 13 "
+    "times as long. Coverage of 1 - 2 alpha is then proven; 1 - alpha or a little more is usual."
 )
-#: Values of a dict that are columns; anything else is the value of one row.
+#: Types of dict values that are columns; anything else is the value of a single row.
 _COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
 
 
 def method_name(name: str) -> str:
-    """The short name of a method, from that or from its estimator; case does not matter."""
+    """The short name of a method, given that or the name of its estimator, in any case."""
     known = {estimator.lower(): short for short, estimator in METHODS.items()}
     asked = str(name).strip().lower()
     if asked not in METHODS and asked not in known:
@@ -77,17 +77,18 @@ def method_name(name: str) -> str:
 
 
 def model_file(name: str) -> Path | None:
-    """The file that the name of a model stands for, if it is none of those known."""
+    """The file that a model name stands for, if it is not a known name."""
     return None if name in _MODELS else Path(name)
 
 
 def make_base_model(name: Any, method: str, seed: int) -> Any:
-    """The unfitted point model of this name for a method, that of a model file, or the one given.
+    """The unfitted point model for a method: by name, from a model file, or the one given.
 
-    None, the default, is what the method chooses: gradient boosting, or the blend of law="auto".
+    None, the default, leaves the choice to the method: gradient boosting, or the blend of
+    law="auto".
 
     Gradient boosting takes categories and missing values as they are, and a Pipeline is trusted to;
-    others stand behind an encoder.
+    other models get an encoder in front.
     """
     quantile, known = method == "cqr", name if isinstance(name, str) else ""
     if known == "default":
@@ -97,13 +98,13 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
         options |= {"categorical_features": "from_dtype", "random_state": seed}
         return HistGradientBoostingRegressor(**options)
     if known == "linear":
-        # The penalty on quantiles of standardised columns is enough to make them unique.
+        # With standardised columns, this penalty is just enough to make the quantiles unique.
         alphas = [10.0**power for power in range(-3, 4)]
         return _encoded(QuantileRegressor(alpha=1e-4) if quantile else RidgeCV(alphas))
     if known == "forest":
         if quantile:
             needs = "which this method needs; choose hgb or linear"
-            raise ValueError(f"the model 'forest' has no quantiles, {needs}.")
+            raise ValueError(f"the model 'forest' cannot predict quantiles, {needs}.")
         return _encoded(RandomForestRegressor(random_state=seed))
     model, said = name, "the model is"
     if isinstance(name, str | Path):
@@ -112,14 +113,14 @@ def make_base_model(name: Any, method: str, seed: int) -> Any:
         model, said = load_model(name), f"{name} holds"
     if isinstance(model, type) or not (hasattr(model, "get_params") and is_regressor(model)):
         got = "class" if isinstance(model, type) else type(model).__name__
-        raise ValueError(f"{said} a {got}; expected a regressor of scikit-learn.")
-    # To be refitted: what it saw before could spoil the guarantee.
+        raise ValueError(f"{said} a {got}; expected a scikit-learn regressor.")
+    # Always refitted: rows it has seen before could break the guarantee.
     fresh = clone(model)
     return fresh if isinstance(fresh, Pipeline) else _encoded(fresh)
 
 
 def _encoded(model: Any) -> Pipeline:
-    """The model behind an encoder: categories one-hot, missing numbers imputed and flagged."""
+    """The model with an encoder: categories one-hot, missing numbers imputed and flagged."""
     imputer = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
     labels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     encoder = make_column_transformer(
@@ -131,10 +132,10 @@ def _encoded(model: Any) -> Pipeline:
 
 @dataclass(frozen=True)
 class Task:
-    """What to make of a table, as in `run_table`; the estimator is set to the first level."""
+    """What to do with a table, as in `run_table`; the estimator is set to the first level."""
 
     target: str = ""
-    #: None is slcp, or conditional where columns of groups are several and so overlap.
+    #: None is slcp, or conditional if there are several columns of groups, which overlap.
     method: Any = None
     model: Any = "default"
     levels: tuple[float, ...] = (0.9,)
@@ -151,7 +152,7 @@ class Task:
     cv: int | str | None = None
 
     def __post_init__(self) -> None:
-        # One spelling of the method, so that nothing depends on how it was typed.
+        # Normalise the name, so that nothing depends on how it was typed.
         overlap = self.method is None and len(self.groups) > 1
         if overlap and self.law is None:
             object.__setattr__(self, "law", "auto")
@@ -161,18 +162,20 @@ class Task:
         _check_share("test_size", self.test_size)
         if self.cv is not None and self.time is not None:
             raise ValueError(
-                f"got cv={self.cv!r} and rows to be split by {self.time!r}; folds would train on "
-                "later rows than they score: choose one of the two."
+                f"got cv={self.cv!r} and a split by {self.time!r}; folds would train on later rows "
+                "than they score: choose one of the two."
             )
 
     def on_columns(self, table: Any, source: str) -> Task:
-        """The task with the columns that the model sees; all that were named must be there."""
+        """The task with the columns that the model uses; all named columns must exist."""
         present, own, time = list(table.columns), [self.target], [self.time] if self.time else []
         if self.identifier and self.identifier != table.index.name:
             own.append(self.identifier)
         check_columns([*own, *self.features, *self.groups, *time], present, source)
         if self.time == self.target:
-            raise TableError(f"rows cannot be split by {self.time!r}, the target; name another.")
+            raise TableError(
+                f"rows cannot be split by the target {self.time!r}; choose another column."
+            )
         if spoilt := listing(repr(name) for name in self.features if name in own):
             cannot = "the target and the identifier cannot be features: leave them out"
             raise TableError(f"got {spoilt} among the features; {cannot}.")
@@ -180,19 +183,19 @@ class Task:
             raise TableError(f"got the target {self.target!r} among the groups; leave it out.")
         features = self.features or tuple(name for name in present if name not in own)
         if not features:
-            raise TableError(f"{source} has no column beside {self.target!r}; expected features.")
+            raise TableError(f"{source} has no column but {self.target!r}; expected features.")
         return replace(self, features=features)
 
     def split(self, n: int, share: float | None, seed: int) -> Sequence[Index]:
-        """Rows 0..n-1 in two parts, the second with this share: the last ones if a time is set."""
+        """Rows 0..n-1 in two parts, the second with this share; by time, it is the last rows."""
         if self.time is None or share is None:
             return split_rows(n, share, seed)
         return np.split(np.arange(n), [n - math.ceil(share * n)])
 
     def notes(self, days: Iterable[str], y: Array) -> Iterator[str]:
-        """What is assumed where less was told than could be; ``days`` are columns of times."""
+        """What is assumed for lack of further options; ``days`` are columns of times."""
         found = {
-            ("at least 0", "support=(0, None)", "--support 0,"): self.support is None
+            ("at least 0", "support=(0, None)", "--support '0,'"): self.support is None
             and not (y < 0.0).any(),
             ("a whole number", "integer=True", "--integer"): not (self.integer or (y % 1.0).any()),
         }
@@ -200,12 +203,12 @@ class Task:
             is_so, told, typed = zip(*(words for words, seen in found.items() if seen), strict=True)
             yield (
                 f"Every {self.target!r} is {' and '.join(is_so)}: if no other value is possible, "
-                f"{' and '.join(told)} ({' '.join(typed)}) would keep bounds to such values."
+                f"{' and '.join(told)} ({' '.join(typed)}) would restrict bounds to such values."
             )
         if self.time is None and (named := listing(map(repr, days))):
             yield (
-                f"Rows were split at random, though there are times ({named}): this assumes that "
-                "rows to come are like those of the past; a split by time checks on the last rows "
+                f"Rows were split at random, although the table has times ({named}). This assumes "
+                "that future rows are like past ones; a split by time checks on the last rows "
                 "instead."
             )
         few = len(y) * (1.0 - self.test_size) < _FEW_ROWS
@@ -215,24 +218,24 @@ class Task:
             yield _PROPOSAL
         if self.cv is not None:
             yield (
-                "No row was set aside to calibrate; types and labels of columns were read off all "
-                "rows, of which the promise across folds takes no account."
+                "No row was set aside to calibrate; column types and labels were read from all "
+                "rows, which the guarantee across folds does not account for."
             )
         if self.method == "mondrian" and not self.groups:
-            yield "Without groups, mondrian calibrates within 5 bins of predictions."
+            yield "Without groups, mondrian calibrates within 5 bins of the predictions."
         if self.method == "conditional" and not self.groups:
             yield "Without groups, conditional calibrates over 5 functions of the prediction."
         if self.method == "conditional" and len(self.groups) > 1:
             yield (
                 f"The groups of {listing(map(repr, self.groups))} overlap: the method is "
-                "conditional, which covers within each of them; slcp covers on average alone."
+                "conditional, which covers within each of them; slcp covers only on average."
             )
         if self.method in NEEDS_MORE and self.law is None:
             what = f"{self.method} {NEEDS_MORE[self.method]}"
-            yield f"The method {what}; nothing of the kind was given here."
+            yield f"The method {what}; none was given here."
 
     def regressor(self) -> Any:
-        """The unfitted estimator; `conformalize` is to follow its `fit`."""
+        """The unfitted estimator; call `fit`, then `conformalize`."""
         made = getattr(localconformal, METHODS[self.method])(
             make_base_model(self.model, self.method, self.seed),
             calibration_size=None,
@@ -242,7 +245,7 @@ class Task:
             integer=self.integer,
         )
         if self.method == "conditional":
-            # Three in four rows train: as many calibrate a group as it needs, twice over.
+            # Three in four rows train, so such a group has twice the calibration rows it needs.
             fewest = 6 * required_calibration_size(max(self.levels))
             made.set_params(min_group_rows=fewest)
             if self.law is not None:
@@ -266,7 +269,7 @@ class Task:
 
 
 def as_levels(given: Any, default: tuple[float, ...] = ()) -> tuple[float, ...]:
-    """Levels as a tuple, each once; of None or none, the default."""
+    """Levels as a tuple without repeats; the default if None or empty."""
     listed = np.asarray(() if given is None else given, dtype=float).ravel().tolist()
     levels = tuple(dict.fromkeys(listed)) or default
     if not levels:
@@ -287,7 +290,7 @@ def _check_share(name: str, value: float) -> None:
 
 
 class Predicted(NamedTuple):
-    """What `TableModel.predict_file` wrote: how many rows, and sentences on values it lost."""
+    """What `TableModel.predict_file` wrote: how many rows, and notes on values not used."""
 
     path: Path
     rows: int
@@ -295,7 +298,7 @@ class Predicted(NamedTuple):
 
 
 class ReadRows(NamedTuple):
-    """Raw rows for a regressor: X (n, d), its arguments beside X, and sentences on values lost."""
+    """Raw rows for a regressor: X (n, d), further arguments, and notes on values not used."""
 
     X: Any
     beside: dict[str, Any]
@@ -306,9 +309,9 @@ class ReadRows(NamedTuple):
 class TableModel:
     """A fitted estimator of this library that takes raw tables.
 
-    ``levels`` are answered where no others are asked for; ``cells`` are columns whose labels are
-    the cells, if these were calibrated by group; ``identifier`` is the column that names rows;
-    ``lost`` counts the values of fitted rows, by column, that could not be used.
+    ``levels`` are used if no others are requested; ``cells`` are the columns whose labels are the
+    cells, if calibration was by group; ``identifier`` is the column that identifies rows; ``lost``
+    counts, by column, the values of fitted rows that could not be used.
     """
 
     preparation: TablePreparation
@@ -318,12 +321,12 @@ class TableModel:
     target: str = ""
     identifier: str | None = None
     lost: tuple[tuple[str, int], ...] = ()
-    #: Whether each column has groups of its own, which overlap with those of the others.
+    #: Whether each column has its own groups, which overlap with those of other columns.
     cells_overlap: bool = False
 
     @property
     def stored_types(self) -> dict[str, str]:
-        """Columns that `predict` reads of a file, and as what."""
+        """Columns that `predict` reads from a file, and their types."""
         return {**dict.fromkeys(self.cells, tables.TEXT), **self.preparation.stored_types}
 
     @property
@@ -337,8 +340,8 @@ class TableModel:
     ) -> Any:
         """Intervals of raw rows, as in `predict`: (n, 2), or (n, 2, L) for a list of levels.
 
-        Without a level that is the first of ``levels``. With ``output="frame"`` the columns are
-        named as by `predict`.
+        The default level is the first of ``levels``. With ``output="frame"`` the columns are named
+        as in `predict`.
         """
         X, beside = self._asked(rows)
         made = self.regressor.predict_interval(X, confidence_level, output=output, **beside)
@@ -347,10 +350,10 @@ class TableModel:
     def predict(self, rows: Any, confidence_level: float | Sequence[float] = ()) -> Any:
         """Predictions and bounds of raw rows, by name.
 
-        The frame has ``predicted``, ``lower`` and ``upper``; for several levels ``lower_0.9``,
-        ``upper_0.9`` and so on. It is pandas, with the index of a pandas frame; polars for polars.
+        The frame has ``predicted``, ``lower`` and ``upper``; with several levels ``lower_0.9``,
+        ``upper_0.9`` and so on. It is pandas, with the index of a pandas input; polars for polars.
         Rows are a frame, a list of dicts, or a dict: one row, or columns if its values are lists.
-        None and NaN are missing values. Without a level, those of ``levels`` are answered.
+        None and NaN are missing values. The default levels are ``levels``.
         """
         levels = as_levels(confidence_level, self.levels)
         return _like_rows(self.predict_prepared(*self._asked(rows), levels), rows)
@@ -361,7 +364,7 @@ class TableModel:
         """Predictions and bounds of rows (n, d) from `read`, as in `predict`."""
         asked = levels or self.levels
         level = asked if len(asked) > 1 else asked[0]
-        # The point model is asked once for both.
+        # The point model is called once for both.
         rows = rows_of(self.regressor, X, beside)
         point = self.regressor.predict(rows)
         made = self.regressor.predict_interval(rows, level, output="frame", **beside)
@@ -377,7 +380,7 @@ class TableModel:
         identifier: str | None = None,
         batch_rows: int = tables.DEFAULT_ROWS,
     ) -> Predicted:
-        """Intervals for the rows of a table on disk, batch by batch, into a file: whole or none.
+        """Write intervals for a table on disk, batch by batch; the file is complete or absent.
 
         Parameters
         ----------
@@ -385,10 +388,10 @@ class TableModel:
             A CSV or Parquet file, or a folder of Parquet files; may be larger than memory.
         out : str or Path
             ``.csv`` or ``.parquet``, to hold ``row`` (position in the input, from 0), the
-            identifier, and what `predict` answers.
+            identifier, and what `predict` returns.
         confidence_level : float or sequence of float, default=()
         identifier : str or None, default=None
-            Column that names rows; None is the model's, where the table has it.
+            Column that identifies rows; None is the model's, if the table has it.
         batch_rows : int, default=65536
             Rows held in memory at a time.
         """
@@ -403,7 +406,7 @@ class TableModel:
 
         def batches(step: Callable[[str], None]) -> Iterator[Any]:
             nonlocal done
-            # A feature that names rows too is read as both.
+            # A feature that also identifies rows is read as both.
             beside = table_batches(data, dict.fromkeys(named, tables.NAME), rows=batch_rows)
             read = table_batches(data, self.stored_types, rows=batch_rows)
             for table, names in zip(read, beside if named else repeat({}), strict=False):
@@ -420,7 +423,7 @@ class TableModel:
         return Predicted(out, done, tuple(self.preparation.lost_notes(lost)))
 
     def notes(self, lost: Mapping[str, int]) -> tuple[str, ...]:
-        """What was done to the table; values lost in fitted rows and in these others together."""
+        """What was done to the table; values lost in the fitted rows and in these together."""
         together = Counter(dict(self.lost)) + Counter(lost)
         return (*self.preparation.notes_, *self.preparation.lost_notes(together))
 
@@ -440,16 +443,16 @@ class TableModel:
         return ReadRows(X, self.groups_of(table), self.preparation.lost_notes(lost))
 
     def _asked(self, rows: Any) -> tuple[Any, dict[str, Any]]:
-        """Rows of a question, and what goes beside them; a warning tells what was lost."""
+        """Rows to predict, and further arguments; values that cannot be used give a warning."""
         X, beside, notes = self.read(rows)
         for sentence in notes:
             warnings.warn(sentence, UserWarning, stacklevel=3)
         return X, beside
 
     def _read_objects(self, table: Any) -> tuple[Any, dict[str, int]]:
-        """What the preparation makes of a table of objects; a row alone is as in company."""
+        """Prepare a table of objects; a row gives the same alone as among others."""
         # pandas finds one type for a column of objects, which would depend on the other rows. So
-        # rows whose values are of the same types are read together, and others apart.
+        # only rows whose values have the same types are read together.
         kinds: dict[tuple[type, ...], list[int]] = {}
         for position, row in enumerate(table.itertuples(index=False, name=None)):
             kinds.setdefault(tuple(map(type, row)), []).append(position)
@@ -459,7 +462,7 @@ class TableModel:
         return pd.concat([part for part, _ in read]).iloc[order], dict(lost)
 
     def groups_of(self, table: Any) -> dict[str, Any]:
-        """What a regressor whose cells are groups is given beside the rows."""
+        """The further arguments of a regressor whose cells are groups."""
         if self.cells_overlap and self.cells:
             return {"groups": pd.DataFrame({c: cell_labels(table, [c]) for c in self.cells})}
         return {"groups": cell_labels(table, self.cells)} if self.cells else {}
@@ -489,29 +492,29 @@ def fit_table_model(
     target : str
         Column to predict; rows without a finite value there are left out.
     method : str or None, default=None
-        A short name such as "slcp", "cqr", "split", or that of an estimator. None is "slcp", or
+        A short name such as "slcp", "cqr", "split", or the name of an estimator. None is "slcp", or
         with several columns of groups, which overlap, "conditional" with the law of "slcp".
-    model : str, Path or regressor of scikit-learn, default="default"
-        "default" is what the method chooses; "hgb", "forest", "linear", the path of a model file,
-        or a model; your own is refitted.
+    model : str, Path or scikit-learn regressor, default="default"
+        "default" leaves the choice to the method; "hgb", "forest", "linear", the path of a model
+        file, or a model; your own is refitted.
     confidence_level : float or sequence of float, default=0.9
-        Answered where no others are asked for.
+        Used if no others are requested.
     law : str or None, default=None
         For methods that have one, such as "kernel"; None is the method's default.
     features : str or sequence of str, default=()
-        Columns to predict from; none named is every one but the target.
+        Columns to predict from; if empty, all but the target.
     groups : str or sequence of str, default=()
-        Columns whose labels are the cells of "mondrian", all columns together, and the groups of
-        "conditional", each column by itself.
+        Columns whose labels are the cells of "mondrian" (all columns together) or the groups of
+        "conditional" (each column by itself).
     random_state : int, default=0
     support : (low, high) or None, default=None
-        Values that the target can have, None for an open end; bounds stay inside.
+        Range of the target, None for an open end; bounds stay inside.
     integer : bool, default=False
-        Whether the target is a whole number; then bounds are.
+        Whether the target is a whole number; if so, bounds are too.
     sides : str or None, default=None
         For methods that have them, such as "upper"; None is the method's default.
     cv : int, "loo" or None, default=None
-        Folds, for methods that have them, such as 10: all rows train and all calibrate.
+        Number of folds, for methods that have them, such as 10: all rows train and calibrate.
 
     Examples
     --------
@@ -530,14 +533,14 @@ def fit_table_model(
 
 
 def fit_task(X: Any, y: Array, task: Task, new: str | Path | None = None) -> TableModel:
-    """The model of rows whose target is known: raw columns of features and groups, and y (n,).
+    """Fit a model to rows whose target is known: raw columns of features and groups, y (n,).
 
-    ``new`` is a table whose rows are to be predicted: before the fit, all columns must be there.
+    ``new`` is a table to be predicted later: that it has all columns is checked before the fit.
     """
     share = CALIBRATION_SHARE if task.cv is None else None
     train, calibration = task.split(len(y), share, task.seed)
     preparation = TablePreparation().fit(X.iloc[train][list(task.features)])
-    # Groups decide the cells of these methods, and only of these.
+    # Groups define cells for these methods only.
     overlap = task.method == "conditional"
     cells = task.groups if overlap or task.method == "mondrian" else ()
     about = (task.levels, cells, task.target, task.identifier, (), overlap)
@@ -545,7 +548,7 @@ def fit_task(X: Any, y: Array, task: Task, new: str | Path | None = None) -> Tab
     if new is not None:
         check_columns(unfitted.stored_types, tables.table_columns(new), str(new))
     regressor, together = task.regressor(), Counter[str]()
-    # The parts come from one table: alike values are other records, not the same ones.
+    # The parts come from one table: equal values are different records.
     for part, learn in ((train, regressor.fit), (calibration, partial(calibrate_on, regressor))):
         if len(part):
             rows, lost = preparation.read(X.iloc[part])
@@ -555,13 +558,13 @@ def fit_task(X: Any, y: Array, task: Task, new: str | Path | None = None) -> Tab
 
 
 def _raw_table(rows: Any, wanted: Iterable[str]) -> Any:
-    """A pandas frame of these rows; of dicts, the columns wanted and no others, as objects."""
+    """A pandas frame of these rows; from dicts, only the wanted columns, as objects."""
     if isinstance(rows, Mapping):
         check_columns(wanted, list(map(str, rows)), "The row")
         columns = {name: rows[name] for name in wanted}
         lengths = {len(v) if isinstance(v, _COLUMNS) else None for v in columns.values()}
         if len(lengths) > 1:
-            got = "got a dict with lists of several lengths, or with lists and single values"
+            got = "got a dict with lists of different lengths, or with lists and single values"
             raise TableError(f"{got}; expected one value per column, or lists of the same length.")
         if lengths == {None}:
             columns = {name: [value] for name, value in columns.items()}
@@ -576,30 +579,30 @@ def _raw_table(rows: Any, wanted: Iterable[str]) -> Any:
     else:
         got = "an empty list" if isinstance(rows, list) and not rows else type(rows).__name__
         raise TableError(f"got {got}; expected a dict, a list of dicts or a frame of raw rows.")
-    # Values stay the objects that they are; missing ones are None.
+    # Values stay as they are, objects; missing ones are None.
     made = pd.DataFrame({name: list(values) for name, values in columns.items()}, dtype=object)
     return made.where(made.notna(), None)
 
 
 def _like_rows(made: Any, rows: Any) -> Any:
-    """The answer as a frame of the kind that asked: pandas, unless that was another."""
+    """The result as a frame of the same kind as the rows; pandas if they were no frame."""
     if not is_frame(rows):
         return made
     return make_frame({name: made[name].to_numpy() for name in made}, like=rows)
 
 
 def cell_labels(table: Any, columns: Sequence[str]) -> list[str | None]:
-    """One label per row: the text of the column, None where missing; of several, their names."""
+    """One label per row: the text of the column, None if missing; for several, all of them."""
     texts = [list(map(_label_text, table[name])) for name in columns]
     if len(texts) == 1:
         return texts[0]
-    # A bar within a name is doubled: no two rows of labels agree.
+    # A bar within a name is doubled, so that different labels never give the same text.
     rows = zip(*texts, strict=True)
     return [" | ".join(name_of(text).replace("|", "||") for text in row) for row in rows]
 
 
 def _label_text(value: Any) -> str | None:
-    """A value as text, alike whether it was read as 2, 2.0 or "2", as True or "true"."""
+    """A value as text, the same whether it was read as 2, 2.0 or "2", as True or "true"."""
     if is_missing(value):
         return None
     text = f"{value:.15g}" if isinstance(value, float) else str(value)
@@ -607,16 +610,16 @@ def _label_text(value: Any) -> str | None:
 
 
 def check_row_name(name: str | None, levels: Sequence[float]) -> None:
-    """The column that names rows is called otherwise than those made here, or a `TableError`."""
+    """Raise a `TableError` if the column that identifies rows is named like a result column."""
     ends = [""] if len(levels) == 1 else [f"_{level:.10g}" for level in levels]
     taken = ["row", "actual", "predicted", *(f"{s}{e}" for e in ends for s in ("lower", "upper"))]
     if name in taken:
-        said = f"the column that names rows is called {name!r}, as one of the results is"
+        said = f"the column that identifies rows is called {name!r}, like a column of the results"
         raise TableError(f"{said}; rename it, or choose another column.")
 
 
 def with_row_names(made: Any, rows: NDArray[Any], names: Any | None) -> Any:
-    """The frame with the position of each row in the input, and its name, before the rest."""
+    """The frame with the position of each row in the input, and its name, in front."""
     named = made.reset_index(drop=True)
     if names is not None:
         named.insert(0, names.name or "index", names.array)

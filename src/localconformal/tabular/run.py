@@ -1,4 +1,4 @@
-"""From a table to intervals that were checked: hold out, prepare, fit, calibrate, audit."""
+"""From a table to checked intervals: hold out, prepare, fit, calibrate, audit."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from localconformal.tabular.model import TableModel, Task, as_names, fit_task
 from localconformal.text import json_text, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
-#: Rows that are enough to fit, calibrate and check on: in all, held out, and fitted.
+#: Fewest rows: in all, held out, and to fit.
 _LEAST_ROWS, _LEAST_HELD, _LEAST_FITTED = 40, 5, 20
-#: What is written -> name of the file; new rows only where there are some.
+#: What is written -> name of the file; new rows only if there are some.
 _FILES = {
     "intervals": "intervals.parquet",
     "intervals as CSV": "intervals.csv",
@@ -44,18 +44,18 @@ _FILES = {
     "new intervals as CSV": "new-intervals.csv",
     "record": "run.json",
 }
-#: What the page of a run says where no groups were named.
+#: Hint on the page of a run if no groups were named.
 GROUP_HINT = "name their columns as groups"
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A fitted model and how it did on the n rows held out.
+    """A fitted model and how it did on the n held-out rows.
 
-    Of these rows, ``X`` (n, d) are the prepared features, beside ``y`` (n,) and ``intervals``
+    For these rows, ``X`` (n, d) has the prepared features, with ``y`` (n,) and ``intervals``
     (n, 2, L); ``table`` has ``row`` (position in the input, from 0), the identifier, ``actual``,
-    ``predicted`` and bounds; both are pandas frames. ``audit`` is at the first level, ``accuracy``
-    that of the point predictions, ``notes`` say what was done to the table.
+    ``predicted`` and bounds; ``X`` and ``table`` are pandas frames. ``audit`` is at the first
+    level, ``accuracy`` is about the point predictions, ``notes`` say what was done to the table.
     """
 
     task: Task
@@ -71,10 +71,10 @@ class Run:
     seconds: dict[str, float]
 
     def coverage(self) -> list[dict[str, Any]]:
-        """By level: coverage of the rows held out, the band it lies in 95 % of the time, size.
+        """By level: coverage of the held-out rows, the band it is in 95 % of the time, lengths.
 
-        The band assumes continuous scores; it is None across folds, where coverage has no known
-        law, and where the method has no marginal promise.
+        The band assumes continuous scores. It is None across folds, where the distribution of
+        coverage is unknown, and for methods without a marginal guarantee.
         """
         promise = self.model.regressor.guarantee_
         promised = promise.marginal and promise.proven_level is None
@@ -92,7 +92,7 @@ class Run:
         ]
 
     def record(self) -> dict[str, Any]:
-        """Everything of the run but its rows: what run.json says."""
+        """Everything about the run except its rows, as in run.json."""
         guarantee = self.model.regressor.guarantee_
         fit = self.model.regressor.fit_report_["seconds"]
         return {
@@ -110,7 +110,7 @@ class Run:
 
 
 class KnownRows(NamedTuple):
-    """The n rows of a table that have a target, y (n,), and where they stand in it, from 0 (n,)."""
+    """The n rows of a table that have a target, y (n,), and their positions in it, from 0 (n,)."""
 
     table: Any
     y: Array
@@ -119,8 +119,8 @@ class KnownRows(NamedTuple):
     notes: tuple[str, ...]
 
     def split(self, seed: int) -> Sequence[Index]:
-        """Those to fit and those held out."""
-        # Another stream of numbers than the split into training and calibration rows.
+        """Rows to fit and rows held out."""
+        # A different random stream from the split into training and calibration rows.
         return self.task.split(len(self.y), self.task.test_size, seed + 1)
 
 
@@ -145,28 +145,28 @@ def run_table(
     source: str = "The table",
     new: str | Path | None = None,
 ) -> Run:
-    """Hold rows out, fit and calibrate on the others, audit on those held out.
+    """Hold rows out, fit and calibrate on the others, audit on the held-out rows.
 
     Parameters
     ----------
     table, target, method, model, confidence_level, law, features, random_state
-        As in `localconformal.tabular.fit_table_model`; the first level is the one that is audited.
+        As in `localconformal.tabular.fit_table_model`; the first level is audited.
     groups : str or sequence of str, default=()
-        Columns whose labels are groups: to audit, and to calibrate within, for "mondrian" and
-        "conditional"; the latter is the method where none is named and these are several.
+        Columns whose labels are groups to audit and, for "mondrian" and "conditional", to calibrate
+        within. With several columns and no method, the method is "conditional".
     identifier : str or None, default=None
-        Column that names rows; no feature.
+        Column that identifies rows; not a feature.
     test_size : float, default=0.2
         Share of rows held out for the audit.
     time : str or None, default=None
-        Column by which rows are split: the last are held out, those before them calibrate, the
-        first train. None: at random.
+        Column by which rows are split: the first rows train, the next calibrate, the last are held
+        out. None: at random.
     support, integer, sides, cv
         As in `localconformal.tabular.fit_table_model`.
     source : str, default="The table"
-        What messages call the table.
+        Name of the table in messages.
     new : str or Path, default=None
-        A table to be predicted by `write_run`: that it has all columns is checked before the fit.
+        A table to be predicted by `write_run`; that it has all columns is checked before the fit.
 
     Examples
     --------
@@ -192,17 +192,17 @@ def run_table(
 
 
 def known_rows(table: Any, task: Task, source: str) -> KnownRows:
-    """The rows that have a target, if they are enough for the parts that the task wants."""
+    """The rows that have a target, if there are enough for the parts of the task."""
     task = task.on_columns(table, source)
     y, is_known = read_target(table[task.target])
     known, notes = np.flatnonzero(is_known), []
     if missing := len(y) - len(known):
-        notes = [f"{missing:,} of {len(y):,} rows have no finite {task.target!r}: left out."]
+        notes = [f"{missing:,} of {len(y):,} rows were left out: no finite {task.target!r}."]
     if task.time is not None:
         known, on_time = _ordered(table[task.time], known)
         notes += on_time
     if len(known) < _LEAST_ROWS:
-        least = f"at least {_LEAST_ROWS} to fit, calibrate and check on"
+        least = f"at least {_LEAST_ROWS} to fit, calibrate and check"
         found = f"{len(known)} row(s) with a value of {task.target!r}"
         raise TableError(f"{source} has {found}; expected {least}.")
     held = math.ceil(task.test_size * len(known))
@@ -232,7 +232,7 @@ def _predict_and_audit(
     days = model.preparation.day_columns.values()
     notes = (*rows.notes, *task.notes(days, rows.y), *model.notes(lost))
     made.insert(0, "actual", y)
-    # Rows are named by a column, or by an index that is more than their numbers.
+    # Rows are identified by a column, or by an index that is more than a row number.
     is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
     names = tested.get(task.identifier, tested.index if is_named else None)
     used = model.regressor.fit_report_["rows"]
@@ -252,13 +252,13 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 
 def _ordered(column: Any, known: Index) -> tuple[Index, list[str]]:
-    """These rows in the order of their times, without those that have none; and what to know."""
+    """These rows in order of time, without those that have none; and notes."""
     times, notes = in_time(column.iloc[known])
-    # Missing times are the last.
+    # Missing times sort last.
     order = np.argsort(times, kind="stable")[: np.count_nonzero(~np.isnan(times))]
     if missing := len(times) - len(order):
-        has = "has" if missing == 1 else "have"
-        notes.append(f"{say_rows(missing)} {has} no time in {column.name!r}: left out.")
+        were = "was" if missing == 1 else "were"
+        notes.append(f"{say_rows(missing)} {were} left out: no time in {column.name!r}.")
     if len(np.unique(times[order])) == 1:
         remedy = "choose another column to split by"
         raise TableError(f"column {column.name!r} holds the same time in all rows; {remedy}.")
@@ -273,16 +273,16 @@ def _order_note(rows: KnownRows) -> str:
         say_number(float(time)) if isinstance(time, Real) and float(time) % 1 else name_of(time)
         for time in (column.iloc[part[-1]] for part in (train, calibration, held))
     ]
-    shared = " Rows of the same time are in more than one part." if len(set(last)) < 3 else ""
+    shared = " Some rows of equal time are in different parts." if len(set(last)) < 3 else ""
     return (
         f"Rows are split in the order of {column.name!r}: those up to {last[0]} train, then those "
         f"up to {last[1]} calibrate, and the last, up to {last[2]}, are held out.{shared} The "
-        "promise assumes exchangeable rows; the rows held out show how well it holds over time."
+        "guarantee assumes exchangeable rows; the held-out rows show how well it holds over time."
     )
 
 
 def run_paths(folder: str | Path, *, new: bool) -> dict[str, Path]:
-    """What is written -> where; with or without the intervals of new rows."""
+    """What is written -> its path; with or without the intervals of new rows."""
     chosen = (what for what in _FILES if new or not what.startswith("new "))
     return {what: Path(folder) / _FILES[what] for what in chosen}
 
@@ -296,10 +296,9 @@ def write_run(
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
     """Write intervals, report, model and run.json into a folder, all of them or none.
 
-    Files of the same names are replaced, and intervals of new rows that another run left there are
-    removed. ``new`` is a table of new rows to predict beside those held out, ``about_run`` what
-    run.json says first. Returns what is where, and sentences on values of the new rows that could
-    not be used.
+    Files of the same names are replaced, and intervals of new rows left by another run are removed.
+    ``new`` is a table of new rows to predict as well; ``about_run`` goes first into run.json.
+    Returns the path of each file, and notes on values of the new rows that could not be used.
     """
     paths = run_paths(folder, new=new is not None)
     files = {what: path.name for what, path in paths.items()}
@@ -321,7 +320,7 @@ def write_run(
         )
 
     def copied(part: Path) -> None:
-        # Predicted once, into Parquet: the rows as they are.
+        # Predicted only once, into Parquet; copy those rows.
         source = made[0].path
         types = dict.fromkeys(tables.table_columns(source), tables.NAME)
         write_table(tables.table_batches(source, types), part)

@@ -1,4 +1,4 @@
-"""A layer of a network as a place to measure "near"; the extra ``torch`` is loaded when used."""
+"""Distances measured in a layer of a network; the extra ``torch`` is loaded when used."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A layer of any network, as a place to measure "near".
+"""A layer of any network, in which to measure distances.
 
-A row's point must not depend on the rows beside it, but in the last bits the number of rows in a
-batch decides how matrix products are cut up. So every batch has the same number of rows, the last
-one filled up; what remains, for some layers, is rounding by the place of a row in its batch.
+A row's point must not depend on other rows, but the batch size determines how matrix products are
+divided, which changes the last bits. So every batch has the same number of rows, the last one
+padded; what remains, for some layers, is rounding that depends on a row's position in its batch.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _one_at_a_time = RLock()
 
 @dataclass(eq=False, repr=False)
 class TorchEmbedding(TransformerMixin, BaseEstimator):
-    """What a layer of a network makes of a row: images, sequences or any other array.
+    """The output of a network layer for each row: images, sequences or any other array.
 
-    Give it to a law as ``embedding=TorchEmbedding(module, "layer")``, or use it as a transformer
-    whose points a regressor of this library takes for its rows; where the point model looks at the
-    same layer, that runs the network once per row. It is run in batches, without gradients and in
-    evaluation mode, and left as it was.
+    Pass it to a law as ``embedding=TorchEmbedding(module, "layer")``, or use it as a transformer
+    whose points are the rows of a regressor of this library; if the point model uses the same
+    layer, the network then runs only once per row. It runs in batches, without gradients and in
+    evaluation mode, and is left as it was.
 
     Parameters
     ----------
     module : torch.nn.Module or fitted skorch net
-        Or a Pipeline or FrozenEstimator around a net. It is neither trained nor copied, also by
+        Or a Pipeline or FrozenEstimator around a net. It is neither trained nor copied, not even by
         ``clone``.
     layer : str
-        Name of the layer, as in ``module.named_modules()``; "" is the network's own output. Where
-        a layer gives a tuple, as recurrent ones do, its first entry counts. Everything beyond the
+        Name of the layer, as in ``module.named_modules()``; "" is the network's own output. If a
+        layer returns a tuple, as recurrent ones do, its first entry is used. Everything beyond the
         first dimension is flattened.
     batch_size : int, default=64
-        Rows of a batch. The last one is filled up, so that a single row costs as much as a batch;
-        1 is for rows that come one at a time.
+        Rows per batch. The last one is padded, so a single row costs as much as a batch; use 1 for
+        rows that arrive one at a time.
     device : str or None, default=None
-        Where the network runs, such as "cuda"; it is moved there and back. None is where it is.
+        Where the network runs, such as "cuda"; it is moved there and back. None leaves it in place.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
         with _at_work(module, self.device):
             for start in range(0, len(rows), self.batch_size):
                 members = np.arange(start, min(start + self.batch_size, len(rows)))
-                # Free places hold a row too: what they hold does not matter, but it is valid.
+                # Padding repeats a row: its values do not matter, but they are valid.
                 filled = np.pad(members, (0, self.batch_size - len(members)), mode="edge")
                 points = self._run(module, rows, filled)[: len(members)].cpu()
                 # NumPy has no bfloat16.
@@ -115,7 +115,7 @@ class TorchEmbedding(TransformerMixin, BaseEstimator):
             module(_as_input(rows[members], module).to(_first_number(module).device))
         if not found:
             raise ValueError(
-                f"layer {self.layer!r} takes no part in the network's answer; choose another."
+                f"layer {self.layer!r} is not used in the network's forward pass; choose another."
             )
         output = found[-1][0] if isinstance(found[-1], tuple) else found[-1]
         if not isinstance(output, Tensor) or len(output) != len(members):
@@ -143,14 +143,14 @@ def _layer_of(module: nn.Module, name: str) -> nn.Module:
     if name not in layers:
         known = ", ".join(map(repr, [*layers][-8:]))
         raise ValueError(
-            f"got layer={name!r}; expected a name of module.named_modules(), such as {known}."
+            f"got layer={name!r}; expected a name from module.named_modules(), such as {known}."
         )
     return layers[name]
 
 
 @contextmanager
 def _at_work(module: nn.Module, device: str | None) -> Iterator[None]:
-    """The module in evaluation mode, on the device, without gradients; then all as it was."""
+    """The module in evaluation mode, on the device, without gradients; restored afterwards."""
     with _one_at_a_time, torch.no_grad():
         modes = [(part, part.training) for part in module.modules()]
         home = _first_number(module).device
@@ -164,7 +164,7 @@ def _at_work(module: nn.Module, device: str | None) -> Iterator[None]:
 
 
 def _first_number(module: nn.Module) -> Tensor:
-    """A parameter or buffer that tells the network's device and precision."""
+    """A parameter or buffer with the network's device and precision."""
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.is_floating_point():
             return tensor
@@ -172,7 +172,7 @@ def _first_number(module: nn.Module) -> Tensor:
 
 
 def _as_input(rows: Any, module: nn.Module) -> Tensor:
-    """Rows in the network's precision; whole numbers stay whole for one that looks up by them."""
+    """Rows in the network's precision; integers stay integers if the network indexes by them."""
     tensor = torch.as_tensor(rows)
     looks_up = any(isinstance(part, (nn.Embedding, nn.EmbeddingBag)) for part in module.modules())
     whole = looks_up and not tensor.is_floating_point()

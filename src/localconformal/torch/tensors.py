@@ -1,12 +1,12 @@
-"""Engines on tensors, for a kernel law with ``device=``: on a GPU where there is one.
+"""Engines on tensors, for a kernel law with ``device=``: on a GPU if there is one.
 
-The laws of the compiled engines, by functions of the array API standard alone: PyTorch is named
-where a device is chosen. Rows come and go as NumPy arrays; references stay on the device.
+The laws of the compiled engines, using only functions of the array API standard: PyTorch is named
+only where a device is chosen. Rows come and go as NumPy arrays; references stay on the device.
 
-Every block of query rows has the same shape, the last one filled up, and rows of a block begin at
-aligned addresses: how a device cuts up its work then never depends on the number of queries, and
-one by one or in a batch a row gets the same bits. Either engine makes F of a block, and answers are
-read off a tree (see `engine.sketch`), walked for all rows and levels at once.
+Every block of query rows has the same shape, the last one padded, and rows of a block begin at
+aligned addresses: how a device divides its work then never depends on the number of queries, and a
+row gets the same bits alone as in a batch. Either engine computes F for a block, and results are
+read from a tree (see `engine.sketch`), walked for all rows and levels at once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws.kernel import Problem
 from localconformal.quantiles import EDGE_GUARD, Array
 
-#: Columns come in multiples of this, so that every row of a block is aligned alike.
+#: Columns come in multiples of this, so that every row of a block has the same alignment.
 _ALIGNED = 64
-#: Query rows of a block at most, and numbers in one of its arrays (16 MB in float64).
+#: Most query rows in a block, and most numbers in one of its arrays (16 MB in float64).
 _MOST_ROWS, _CHUNK = 64, 2**21
 
 
@@ -36,13 +36,13 @@ def _load(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"device= needs {error.name or module}, which this environment lacks: run "
+            f"device= needs {error.name or module}, which is not installed: run "
             "pip install 'localconformal[torch]', or leave device=None."
         ) from error
 
 
 def check_device(device: str | None, kind: str) -> None:
-    """A device that exists and knows numbers of this kind, or an error that says what to do."""
+    """Check that the device exists and supports this kind of numbers."""
     torch = _load("torch")
     try:
         torch.zeros(1, dtype=getattr(torch, kind), device=device)
@@ -50,7 +50,7 @@ def check_device(device: str | None, kind: str) -> None:
         reason = str(error).split("\n")[0]
         raise ValueError(
             f"got device={device!r}, on which PyTorch cannot put {kind} numbers ({reason}); "
-            "expected 'cpu', 'cuda' or another device that it has."
+            "expected 'cpu', 'cuda' or another available device."
         ) from error
 
 
@@ -77,7 +77,7 @@ class Place:
 
 
 def _padded(columns: NDArray[Any], fill: float = 0.0) -> NDArray[Any]:
-    """Columns (..., n) and so many more that their number is aligned."""
+    """Columns (..., n), padded to an aligned number."""
     beside = [(0, 0)] * (columns.ndim - 1)
     return np.pad(columns, [*beside, (0, -columns.shape[-1] % _ALIGNED)], constant_values=fill)
 
@@ -93,7 +93,7 @@ def _squared_distances(rows: Any, columns: Any) -> Any:
 
 
 def _ratio(xp: Any, numerator: Any, denominator: Any) -> Any:
-    """a / b, and a where b is 0."""
+    """a / b, or a if b is 0."""
     return numerator / xp.where(denominator == 0.0, xp.ones_like(denominator), denominator)
 
 
@@ -117,9 +117,9 @@ def _moments_of(_v: Any, _engine: Any, _F: Any, moments: Array, _asked: Any, out
 def _descend(engine: Any, F: Any, asked: Any, by_position: bool) -> tuple[Any, Any]:
     """Down the tree, to the first value that reaches a target (m, L), or to a position (m, L).
 
-    The positions that were reached, and their values: F, held between those of the two positions
-    that they lie between in the tree. So they rise, in whatever order a device adds up; quantiles
-    and CDF both come through here, and stay inverses.
+    Returns the positions reached and their values: F, limited to the values of the two tree
+    positions around it. So values ascend, in whatever order a device adds up; quantiles and CDF
+    both use this, and stay inverses.
     """
     place, xp, n = engine.place, engine.place.xp, len(engine.v)
     asked = place.put(asked)
@@ -131,7 +131,7 @@ def _descend(engine: Any, F: Any, asked: Any, by_position: bool) -> tuple[Any, A
         middle = (left + right) // 2
         value = xp.take_along_axis(F, middle, axis=1)
         value = xp.minimum(xp.maximum(value, floor), ceiling)
-        # At the end of a path the middle is its left, which may be -1, and its value plays no part.
+        # At the end of a path the middle is its left, which may be -1, and its value is not used.
         below = (middle > left) & ((middle >= asked) if by_position else (value >= asked))
         right, ceiling = xp.where(below, middle, right), xp.where(below, value, ceiling)
         left, floor = xp.where(below, left, middle), xp.where(below, floor, value)
@@ -139,7 +139,7 @@ def _descend(engine: Any, F: Any, asked: Any, by_position: bool) -> tuple[Any, A
 
 
 class _OnTensors(Engine):
-    """Has an array filled block by block; `_read` gives F (block, N) and moments, 4 of (block,)."""
+    """Fills an array block by block; `_read` gives F (block, N) and moments, 4 of (block,)."""
 
     place: Place
     _loops = _locate, _mass_up_to, _moments_of
@@ -184,7 +184,7 @@ class _TensorExactEngine(_OnTensors):
 
     @cached_property
     def _tables(self) -> tuple[Any, ...]:
-        """References as columns (d, N), those that fill up infinitely far; v and |v| (N,)."""
+        """References as columns (d, N), padding infinitely far away; v and |v| (N,)."""
         columns = _padded(self.points.T.astype(np.float64), np.inf)
         return tuple(map(self.place.put, (columns, *_padded(np.stack([self.v, np.abs(self.v)])))))
 
@@ -207,7 +207,7 @@ class _TensorExactEngine(_OnTensors):
         return masses / total[:, None], (*means, sample, ~enough)
 
     def _weigh(self, squared: Any, doublings: Array) -> tuple[Any, Any, Any]:
-        """Weights at h 2^k, k (block,), their effective sample sizes, and whether these do."""
+        """Weights at h 2^k, k (block,), their effective sample sizes, and whether these suffice."""
         xp = self.place.xp
         if np.isinf(self.bandwidth):
             u2 = xp.where(xp.isfinite(squared), xp.zeros_like(squared), squared)
@@ -238,7 +238,7 @@ class _TensorSketchEngine(_OnTensors, SketchEngine):
         return tuple(map(self.place.put, (columns, A, *vectors)))
 
     def _read(self, block: Array) -> tuple[Any, tuple[Any, ...]]:
-        """F; means, effective sample sizes, all in units of n, as `needed` is; the lost."""
+        """F; means, effective sample sizes, all in units of n, like `needed`; rows lost."""
         xp, (columns, A, squares, *means) = self.place.xp, self._tables
         k = xp.exp(-0.5 * _squared_distances(self.place.put(self.sketch.scale(block)), columns))
         masses, below = k @ A.T, xp.sum(k * k * squares, axis=1)
@@ -255,7 +255,7 @@ class _TensorSketchEngine(_OnTensors, SketchEngine):
 def on_tensors(
     engine: Engine, report: EngineReport, problem: Problem, device: str
 ) -> tuple[Engine, EngineReport]:
-    """What was built for the problem on a processor, on a device; and the report on it."""
+    """The engine built for the problem on a CPU, moved to a device; and its report."""
     check_device(device, "float64")
     _load("array_api_compat")
     report = replace(report, reason=f"{report.reason}; on {device}")

@@ -1,11 +1,11 @@
-// One function a kind of chart: (spec, columns, width) -> [height, SVG nodes].
+// One function per kind of chart: (spec, columns, width) -> [height, SVG nodes].
 
 function zip(columns) {
   const names = Object.keys(columns);
   return columns[names[0]].map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
 }
 
-// The same ends for every option, so that what is chosen from can be compared by eye.
+// The same ends for every option, so that options can be compared by eye.
 function forestEnds(spec) {
   const all = spec.options.flatMap((option) => zip(option.columns));
   const finite = (names) => all.flatMap((row) => names.map((name) => number(row[name]))).filter(Number.isFinite);
@@ -22,7 +22,7 @@ function differenceEnds(rows) {
   return [low - room, high + room];
 }
 
-// The longest label of all options, so that the axis stays where it is when another is chosen.
+// The longest label of all options, so that the axis does not move when another is chosen.
 function labelRoom(spec, width) {
   const longest = Math.max(...spec.options.flatMap((option) => option.columns.label.map((label) => label.length)));
   return Math.min(longest * 6.8 + 28, width * 0.42);
@@ -96,7 +96,7 @@ function scatter(spec, columns, width) {
   return [height, nodes];
 }
 
-// A number of a row that has an interval: as many digits as matter beside the interval's length.
+// A number of a row that has an interval, with the digits that matter relative to its length.
 function inRow(row, value) {
   return sayTick(value, (number(row.upper) - number(row.lower)) / 10);
 }

@@ -1,8 +1,8 @@
-// Numbers, scales and SVG: what every chart is made of.
+// Numbers, scales and SVG: the elements of every chart.
 // Texts from data only ever become text nodes or attributes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-// Numbers along an axis that goes up.
+// Number of ticks along a vertical axis.
 const UPWARDS = 5;
 
 function svg(name, attributes = {}, ...children) {
@@ -19,10 +19,10 @@ function html(name, attributes = {}, ...children) {
   return node;
 }
 
-// "NaN", "Infinity" and "-Infinity" come as texts: JSON has no such numbers.
+// "NaN", "Infinity" and "-Infinity" come as strings: JSON has no such numbers.
 const number = (value) => Number(value);
 
-// As texts.say_number does in Python: thousands apart and four digits.
+// Like text.say_number in Python: thousands commas and four digits.
 function say(value) {
   const v = number(value);
   if (Number.isNaN(v)) return "–";
@@ -30,10 +30,10 @@ function say(value) {
   return written(Number(v.toPrecision(4)));
 }
 
-// How many: in full.
+// A count, in full.
 const count = (value) => sayTick(value, 1);
 
-// As texts.say_tick does: the digits that tell a number from others a step away.
+// Like text.say_tick: the digits that distinguish a number from its neighbours a step away.
 function sayTick(value, step) {
   const v = number(value);
   if (!(Number.isFinite(v) && Number.isFinite(step) && step > 0)) return say(v);
@@ -41,7 +41,7 @@ function sayTick(value, step) {
   return written(Number(v.toFixed(Math.min(Math.max(digits, 0), 100))));
 }
 
-// All digits of a number; powers of ten where it is very large or very small.
+// All digits of a number; powers of ten if it is very large or very small.
 function written(v) {
   const size = Math.abs(v);
   const text = size !== 0 && (size >= 1e15 || size < 1e-4)
@@ -61,7 +61,7 @@ function scale(low, high, start, end) {
   return Object.assign(place, { low, high, start, end });
 }
 
-// Round numbers inside [low, high], about as many as asked for.
+// Round numbers inside [low, high], about as many as requested.
 function ticks(low, high, count) {
   const rough = (high - low) / Math.max(count, 1);
   if (!(rough > 0) || !Number.isFinite(rough)) return [low];
@@ -75,14 +75,14 @@ function ticks(low, high, count) {
 const text = (x, y, content, attributes = {}) => svg("text", { x, y, ...attributes }, content);
 const line = (x1, y1, x2, y2, kind) => svg("line", { x1, y1, x2, y2, class: kind });
 
-// Where a chart of numbers from low to high upwards has its axes: to the left there is room for them.
+// The axes of a chart with a vertical axis from low to high; its labels have room on the left.
 function frame(width, height, low, high) {
   const places = ticks(low, high, UPWARDS);
   const longest = Math.max(...places.map((tick) => sayTick(tick, places[1] - places[0]).length));
   return { left: Math.max(44, 14 + 7 * longest), right: width - 12, top: 34, bottom: height - 46 };
 }
 
-// Vertical rules with their values underneath; the name of the axis below.
+// Vertical grid lines with their values underneath; the name of the axis below.
 function xAxis(place, top, bottom, format, name, count) {
   const parts = [];
   const places = ticks(place.low, place.high, count);
@@ -116,7 +116,7 @@ function mark(x, y, state) {
   return svg("path", { d: SHAPES[state] || SHAPES.within, transform: `translate(${x},${y})`, class: "dot" });
 }
 
-// As much of a label as fits, about so many pixels a letter; cut inside, since a condition ends it.
+// As much of a label as fits, estimated by pixels per letter; cut in the middle, as conditions come last.
 function fit(label, width) {
   const most = Math.max(4, Math.floor(width / 6.6));
   const tail = Math.floor(most / 3);

@@ -23,7 +23,7 @@ function drawChart(figure, given) {
   figure.querySelector(".chosen")?.replaceChildren(`: ${option.label}`);
   plot.replaceChildren(
     svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": title, "aria-describedby": desc },
-      svg("title", { id: title }, name), svg("desc", { id: desc }, `${spec.lead} The same numbers stand in the table below.`), ...nodes),
+      svg("title", { id: title }, name), svg("desc", { id: desc }, `${spec.lead} The table below has the same numbers.`), ...nodes),
   );
   fillTable(figure);
 }
@@ -40,7 +40,7 @@ function cellText(spec, name, row) {
   return "upper" in row ? inRow(row, value) : say(value);
 }
 
-// Built when it is opened: most are never looked at.
+// Built when it is opened: most never are.
 function fillTable(figure) {
   const [spec, option] = chartOf(figure);
   const details = figure.querySelector("details");
@@ -78,7 +78,7 @@ function startCharts() {
   }
 }
 
-// ---- what the pointer is on ---------------------------------------------------------------
+// ---- tooltips -----------------------------------------------------------------------------
 
 const tip = document.getElementById("tip");
 
@@ -111,7 +111,7 @@ function sortKey(row, column) {
   return "v" in cell.dataset ? number(cell.dataset.v) : cell.textContent.replaceAll(",", "");
 }
 
-// What is undefined comes last, whichever way.
+// Undefined values come last in either direction.
 function compare(a, b, way) {
   if (typeof a === "string") return way * a.localeCompare(b, "en", { numeric: true });
   if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(a)) - Number(Number.isNaN(b));
@@ -174,9 +174,9 @@ function startTables() {
   showAll();
 }
 
-// ---- paper --------------------------------------------------------------------------------
+// ---- print --------------------------------------------------------------------------------
 
-// Charts as wide as a page, so that their letters are as large as the text; all numbers unfold.
+// Charts are as wide as a page, so that their labels match the text in size; all numbers unfold.
 function startPrinting() {
   const figures = [...document.querySelectorAll("figure[data-chart]")];
   let folded = [];
