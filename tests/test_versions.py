@@ -116,5 +116,6 @@ def test_the_conda_recipe_needs_what_the_package_needs():
     conda_names = {"matplotlib": "matplotlib-base"}
     for text, names in ((run, CORE), (constraints, brought_by("cli"))):
         listed = dict(re.findall(r"^    - (\S+) >=(\S+)$", text.partition("\ntests:")[0], re.M))
-        listed.pop("python", None)
         assert listed == {conda_names.get(one, one): min(declared()[one]) for one in names}
+    oldest_python = re.search(r'^  python_min: "(.*)"$', recipe, re.M)[1]
+    assert oldest_python == python_versions()[0]
