@@ -51,7 +51,9 @@ def run(*command, **options):
 
 
 def size(folder):
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """Bytes of what was installed, without what using it compiled."""
+    installed = (path for path in folder.rglob("*") if "__pycache__" not in path.parts)
+    return sum(path.stat().st_size for path in installed if path.is_file())
 
 
 def check_contents(wheel, sdist):
