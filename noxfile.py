@@ -6,6 +6,7 @@ versions are those of pyproject.toml: none is written here.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -70,16 +71,13 @@ def run_core_tests(session: nox.Session, dependencies: list[str]) -> None:
 
 @nox.session(python=PYTHONS)
 def release(session: nox.Session) -> None:
-    """The wheel and the sdist, built, checked, and used from outside of the clone."""
+    """The wheel and the sdist, built, checked, installed and used outside of the clone."""
     session.install("build", "twine")
-    built = Path(session.create_tmp()).resolve()
+    built = Path(session.create_tmp()).resolve() / "dist"
+    shutil.rmtree(built, ignore_errors=True)
     session.run("python", "-m", "build", "--outdir", str(built))
     session.run("python", "-m", "twine", "check", "--strict", *map(str, built.iterdir()))
-    for pattern in ("*.whl", "*.tar.gz"):
-        (package,) = built.glob(pattern)
-        session.install("--force-reinstall", f"{package}[cli]")
-        with session.chdir(built):
-            session.run("localconformal", "demo", "--out", f"demo-{package.suffix[1:]}")
+    session.run("python", "benchmarks/release.py", str(built), *session.posargs)
 
 
 @nox.session

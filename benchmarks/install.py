@@ -1,12 +1,11 @@
 """Size of the wheel, and size and seconds of an install with the core dependencies alone.
 
-``python -m benchmarks.install e8331fd HEAD`` writes benchmarks/results/install.json: each commit is
-built from an archive, and installed into an empty environment from pip's own cache, which
-an install before the timed ones fills. The time is pip's, wheels of dependencies included.
+``python -m benchmarks.install 4848b31 HEAD`` adds to benchmarks/results/install.json: each commit
+is built from an archive, and installed into an empty environment from pip's own cache, which an
+install before the timed ones fills. The time is pip's, wheels of dependencies included.
 """
 
 import json
-import subprocess
 import sys
 import tarfile
 import time
@@ -14,18 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.harness import describe_machine
-
-ROOT, RESULTS = Path(__file__).parents[1], Path(__file__).parent / "results" / "install.json"
-
-
-def run(*command):
-    return subprocess.run(
-        list(map(str, command)), check=True, capture_output=True, text=True
-    ).stdout
-
-
-def size(folder):
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+from benchmarks.release import RESULTS, ROOT, run, size
 
 
 def build(commit, folder):
@@ -56,7 +44,7 @@ def install(wheel, folder):
 
 
 def main(commits):
-    found = {"command": f"python -m benchmarks.install {' '.join(commits)}", "commits": {}}
+    command, found = f"python -m benchmarks.install {' '.join(commits)}", {}
     with TemporaryDirectory() as folder:
         wheels = {}
         for commit in commits:
@@ -68,14 +56,13 @@ def main(commits):
         install(next(iter(wheels.values())), Path(folder, "first"))
         for full, wheel in wheels.items():
             kilobytes = round(wheel.stat().st_size / 1e3, 1)
-            found["commits"][full] = {
-                "wheel_kilobytes": kilobytes,
-                **install(wheel, wheel.parent / "env"),
-            }
-    found["machine"] = describe_machine()
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(found["commits"], indent=1))
+            found[full] = {"wheel_kilobytes": kilobytes, **install(wheel, wheel.parent / "env")}
+            found[full] |= {"command": command, "machine": describe_machine()}
+    known = json.loads(RESULTS.read_text(encoding="utf-8"))
+    known["commits"] |= found
+    RESULTS.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["e8331fd", "HEAD"])
+    main(sys.argv[1:] or ["4848b31", "HEAD"])

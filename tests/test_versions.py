@@ -9,6 +9,7 @@ from itertools import chain
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import localconformal
 from declared_versions import FRAMES, MODEL_FILES, ROOT, oldest_versions, project, python_versions
 from localconformal.io.models import OLDEST_SKOPS
 
@@ -90,3 +91,31 @@ def test_every_supported_python_has_a_session():
     assert f">={python_versions()[0]}" == project()["requires-python"]
     assert "python=PYTHONS)" in session_source("tests")
     assert "python=PYTHONS[0])" in session_source("oldest")
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_release_has_one_version_and_one_date():
+    version, date = re.search(r"^## \[(\d\S*)\] - (\S+)$", text_of("CHANGELOG.md"), re.M).groups()
+    assert re.search(r"^version: (.*)$", text_of("CITATION.cff"), re.M)[1] == version
+    assert re.search(r"^date-released: (.*)$", text_of("CITATION.cff"), re.M)[1] == date
+    assert (
+        re.search(r"^  version: (.*)$", text_of("packaging/conda/recipe.yaml"), re.M)[1] == version
+    )
+    # Between releases, the version is the next one's, and the changelog has a section for it.
+    own = Version(localconformal.__version__)
+    assert own > Version(version) if own.is_devrelease else own == Version(version)
+    assert own.is_devrelease == ("## [Unreleased]" in text_of("CHANGELOG.md"))
+
+
+def test_the_conda_recipe_needs_what_the_package_needs():
+    recipe = text_of("packaging/conda/recipe.yaml")
+    run, _, constraints = recipe.partition("  run:\n")[2].partition("  run_constraints:\n")
+    conda_names = {"matplotlib": "matplotlib-base"}
+    for text, names in ((run, CORE), (constraints, brought_by("cli"))):
+        listed = dict(re.findall(r"^    - (\S+) >=(\S+)$", text.partition("\ntests:")[0], re.M))
+        assert listed == {conda_names.get(one, one): min(declared()[one]) for one in names}
+    oldest_python = re.search(r'^  python_min: "(.*)"$', recipe, re.M)[1]
+    assert oldest_python == python_versions()[0]

@@ -78,7 +78,8 @@ def _edges(column: Array, n_bins: int) -> Array:
 
 def unpacked(nodes: Nodes) -> tuple[NDArray[np.int64], ...]:
     """Column (-1 at a leaf), cut and right child of each node."""
-    column = np.where(nodes & _SPLIT, nodes >> _TO_COLUMN & _COLUMN, -1).astype(np.int64)
+    # Signed before -1 joins: from NumPy 2.5 on, unsigned numbers refuse it.
+    column = np.where(nodes & _SPLIT, (nodes >> _TO_COLUMN & _COLUMN).astype(np.int64), -1)
     return column, (nodes & _BYTE).astype(np.int64), (nodes >> _TO_RIGHT).astype(np.int64)
 
 
