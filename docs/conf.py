@@ -107,7 +107,7 @@ PATH = {
     "trust": ["guide/guarantee", "audit", "report", "plots", "guide/explain"],
     "deploy": [
         *("command_line", "guide/monitor", "guide/adaptive", "guide/time_series", "guide/scale"),
-        *("guide/threads", "security"),
+        *("guide/threads", "security", "releases"),
     ],
     "api": ["glossary", "extending", "contributing", "changelog"],
     "background": [

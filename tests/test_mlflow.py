@@ -78,3 +78,13 @@ def test_a_logged_model_is_the_saved_one(tmp_path, monkeypatch):
     finally:
         mlflow.set_tracking_uri(before)
     pd.testing.assert_frame_equal(made, model.predict_interval(rows, output="frame"))
+
+
+def test_categories_are_text_to_models_of_tables_and_refused_for_others(tmp_path):
+    rows = homes(30, seed=1).drop(columns=["key", "price"]).astype({"region": "category"})
+    model = fit_table_model(homes(), "price", method="split", model="linear")
+    flavour.save_model(model, tmp_path / "model", rows[:5])
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model")).predict(rows.astype({"region": str}))
+    pd.testing.assert_frame_equal(served, model.predict_interval(rows, output="frame"))
+    with pytest.raises(ValueError, match=r"categories in 'region'.*fit_table_model"):
+        flavour.save_model(model.regressor, tmp_path / "other", rows[:5])

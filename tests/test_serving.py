@@ -10,8 +10,9 @@ import time
 
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
-from localconformal import CoverageMonitor
+from localconformal import CoverageMonitor, SplitConformalRegressor
 from localconformal.io import save_model
 from localconformal.tabular import fit_table_model
 from registry import homes, optional
@@ -73,6 +74,7 @@ def test_answers_are_those_of_the_model(client, model):
         ({}, {"confidence_level": 1.5}, "inside (0, 1)"),
         ({}, {"rows": []}, "at least 1 item"),
         ({}, {"rows": [{"size": 3}]}, "region"),
+        ({}, {"level": 0.5}, "level"),
     ],
 )
 def test_a_request_that_does_not_fit_the_columns_is_refused_and_told_why(
@@ -82,6 +84,33 @@ def test_a_request_that_does_not_fit_the_columns_is_refused_and_told_why(
     answer = client.post("/predict", json={"rows": [{**row, **changes}], **beside})
     assert answer.status_code == 422
     assert said in answer.text
+    assert '"input"' not in answer.text
+
+
+def test_the_width_that_is_explained_is_that_of_the_interval(client):
+    rows = sent(homes(3, seed=1))
+    for level in ([], 0.5):
+        question = {"rows": rows, "confidence_level": level, "explain": True}
+        answer = client.post("/predict", json=question).json()
+        for row, part in zip(answer["rows"], answer["width"], strict=True):
+            assert part["width"] == pytest.approx(row["upper"] - row["lower"])
+
+
+def test_an_infinite_interval_comes_with_a_note(client):
+    question = {"rows": sent(homes(3, seed=1)), "confidence_level": 0.9999}
+    answer = client.post("/predict", json=question).json()
+    assert answer["rows"][0]["lower"] is None
+    assert "3 of 3 rows have infinite intervals" in answer["notes"][0]
+
+
+def test_a_service_that_cannot_start_says_why(make_app, tmp_path, monkeypatch):
+    monkeypatch.delenv("MODEL", raising=False)
+    with pytest.raises(ValueError, match="MODEL is not set"):
+        make_app()
+    X, y = homes()[["size"]].fillna(0.0), homes()["price"]
+    path = save_model(SplitConformalRegressor(LinearRegression()).fit(X, y), tmp_path / "m.skops")
+    with pytest.raises(ValueError, match="expected the model of a table"):
+        make_app(path)
 
 
 def test_the_description_names_the_columns_and_their_types(client, model):
@@ -130,6 +159,8 @@ def test_labels_count_once_and_refused_ones_are_not_kept(client, model, labels_f
     state = client.get("/health").json()
     assert state["labels"] == answer.json()["labels"] == 15
     assert state["summary"] == coverage_of(model, kept)
+    other = {**told("b", seed=7), "id": "a"}
+    assert "used for other labels" in client.post("/labels", json=other).text
     for wrong in ({"y": [1.0]}, {"y": [None] * 5}, {"rows": [{}] * 5}):
         assert client.post("/labels", json={**told("d"), **wrong}).status_code == 422
     assert entries_of(labels_file) == kept

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, Field, FiniteFloat, create_model
 
@@ -53,10 +54,12 @@ class Labels:
 
     def add(self, name, rows, y):
         """Store a request, unless its id is known; return the monitor's report."""
+        entry = {"id": name, "rows": rows, "y": y}
         with self._turn() as file:
-            is_new = name not in self._names
+            is_new = name not in self._known
+            if not is_new and self._known[name] != content(entry):
+                raise ValueError(f"id {name!r} was used for other labels; choose a new id.")
             if is_new:
-                entry = {"id": name, "rows": rows, "y": y}
                 # All rows are accepted, or none: a refused request is not written.
                 self._take_in([entry])
                 self._append(file, entry)
@@ -101,11 +104,11 @@ class Labels:
         if entries:
             X, beside, _ = self.model.read([row for entry in entries for row in entry["rows"]])
             self.monitor.update(X, np.concatenate([entry["y"] for entry in entries]), **beside)
-            self._names.update(entry["id"] for entry in entries)
+            self._known |= {entry["id"]: content(entry) for entry in entries}
 
     def _forget(self):
         """Start over: the file is read again from its beginning."""
-        self._read, self._names = 0, set()
+        self._read, self._known = 0, {}
         self.monitor.reset()
 
     def _state(self):
@@ -115,9 +118,15 @@ class Labels:
             "labels": so_far.n,
             "target": self.monitor.confidence_level,
             **(known if so_far.n else dict.fromkeys(known)),
-            "alarm": alarm and str(alarm),
+            # Among all rows of the file of labels, from 1.
+            "alarm_row": alarm and alarm.row,
             "summary": self.monitor.summary(),
         }
+
+
+def content(entry):
+    """A digest of rows and labels: a request that is sent again has the same."""
+    return sha256(json.dumps([entry["rows"], entry["y"]]).encode()).hexdigest()
 
 
 def request_types(model):
@@ -129,12 +138,15 @@ def request_types(model):
     }
     row = create_model("Row", **columns)
 
-    class Question(BaseModel):
+    class Strict(BaseModel, extra="forbid"):
+        """A misspelled field is refused."""
+
+    class Question(Strict):
         rows: list[row] = Field(min_length=1, max_length=MOST_ROWS)
-        confidence_level: float | list[float] = []
+        confidence_level: float | list[float] = Field(default=[])
         explain: bool = False
 
-    class Told(BaseModel):
+    class Told(Strict):
         id: str = Field(max_length=200)
         rows: list[row] = Field(min_length=1, max_length=MOST_ROWS)
         y: list[FiniteFloat]
@@ -147,10 +159,29 @@ def records(frame):
     return frame.astype(object).where(np.isfinite(frame), None).to_dict("records")
 
 
+def notes_on(frame):
+    """A note if there are intervals that are infinite at both ends."""
+    bounds = frame.filter(regex="^(lower|upper)")
+    count = int((~np.isfinite(bounds)).all(axis=1).sum())
+    said = f"{count} of {len(frame)} rows have infinite intervals: the model was calibrated on too "
+    return [said + "few rows for this confidence level."] if count else []
+
+
+def read_model(path):
+    """The table model of a file."""
+    if not path:
+        raise ValueError("MODEL is not set; set it to a file that `localconformal run` wrote.")
+    model = load_model(path)
+    if not hasattr(model, "schema"):
+        said = f"{path} holds a {type(model).__name__}; expected the model of a table, which knows "
+        raise ValueError(said + "its columns: `localconformal run`, or fit_table_model, makes one.")
+    return model
+
+
 def make_app(model_path=None, labels_path=None):
     """The service of one model file; paths default to the environment variables."""
-    model_path = Path(model_path or os.environ["MODEL"])
-    model = load_model(model_path)
+    model_path = model_path or os.environ.get("MODEL")
+    model, model_path = read_model(model_path), Path(model_path)
     digest = sha256(model_path.read_bytes()).hexdigest()
     labels = Labels(labels_path or os.environ.get("LABELS", "labels.jsonl"), model, digest)
     Question, Told = request_types(model)
@@ -160,9 +191,13 @@ def make_app(model_path=None, labels_path=None):
     def predict(question: Question):
         X, beside, notes = model.read([row.model_dump(by_alias=True) for row in question.rows])
         levels = np.atleast_1d(question.confidence_level).tolist()
-        answer = {"rows": records(model.predict_prepared(X, beside, levels)), "notes": notes}
+        frame = model.predict_prepared(X, beside, levels)
+        answer = {"rows": records(frame), "notes": [*notes, *notes_on(frame)]}
         if question.explain:
-            answer["width"] = records(model.regressor.explain_width(X, **beside))
+            # Of the first level, where there are several.
+            level = levels[0] if levels else None
+            width = model.regressor.explain_width(X, confidence_level=level, **beside)
+            answer["width"] = records(width)
         return JSONResponse(answer)
 
     @app.post("/labels")
@@ -182,6 +217,12 @@ def make_app(model_path=None, labels_path=None):
         return (
             f"<!doctype html><title>{escape(app.title)}</title><h1>{escape(app.title)}</h1>{said}"
         )
+
+    @app.exception_handler(RequestValidationError)
+    def misfit(request, error):
+        # Without the input, which may be large and private.
+        kept = [{name: one[name] for name in ("loc", "msg", "type")} for one in error.errors()]
+        return JSONResponse({"detail": kept}, status_code=422)
 
     @app.exception_handler(ValueError)
     def refuse(request, error):

@@ -290,8 +290,9 @@ class OutOfBag:
 
 def _members(model: Any, rows: Rows) -> Array:
     """Predictions of each of T members of a bagged model: (m, T)."""
-    # As numbers, and in their columns: members know neither names nor each other's features.
-    X = np.asarray(rows.X, dtype=np.float64)
+    # In their columns: members know neither names nor each other's features. Bagged pipelines may
+    # take text, trees take numbers.
+    X = np.asarray(rows.X, dtype=None if isinstance(model, BaggingRegressor) else np.float64)
     columns = getattr(model, "estimators_features_", None) or [slice(None)] * len(model.estimators_)
     with few_threads(X, predicts=True):
         said = [one.predict(X[:, j]) for one, j in zip(model.estimators_, columns, strict=True)]

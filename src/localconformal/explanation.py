@@ -136,6 +136,9 @@ class _Stack:
         pairs = zip(self.columns, index.T, strict=True)
         series = [column[np.ascontiguousarray(rows)] for column, rows in pairs]
         backend = nw.get_native_namespace(series[0])
+        if nw.dependencies.is_pandas_series(series[0].to_native()):
+            # Narwhals would turn categories into text.
+            return backend.DataFrame({one.name: one.to_native().array for one in series})
         return nw.from_dict({one.name: one for one in series}, backend=backend).to_native()
 
 

@@ -70,7 +70,11 @@ def log_model(model: Any, name: str, input_example: Any, **options: Any) -> Any:
 
 def _described(model: Any, folder: str, example: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments for MLflow: the model as a file in the folder, its inputs and outputs."""
-    served, known = _Intervals(model), versions(_NEEDED)
+    served, known, example = (
+        _Intervals(model),
+        versions(_NEEDED),
+        _without_categories(model, example),
+    )
     params = {"confidence_level": served.levels}
     return {
         "loader_module": __name__,
@@ -80,6 +84,18 @@ def _described(model: Any, folder: str, example: Any, options: Mapping[str, Any]
         "pip_requirements": [f"{name}{_NEEDED[name]}=={known[name]}" for name in _NEEDED],
         **options,
     }
+
+
+def _without_categories(model: Any, example: Any) -> Any:
+    """The example with categories as text, which models of tables take; MLflow has no such type."""
+    kinds = example.select_dtypes("category") if hasattr(example, "select_dtypes") else ()
+    if len(names := list(kinds)) and not hasattr(model, "schema"):
+        raise ValueError(
+            f"got input_example with categories in {', '.join(map(repr, names))}, a type that "
+            "MLflow does not have; expected numbers and text: fit with `fit_table_model`, whose "
+            "models take text."
+        )
+    return example.astype(dict.fromkeys(names, object)) if names else example
 
 
 class _Intervals:

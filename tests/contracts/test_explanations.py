@@ -192,6 +192,17 @@ def test_labels_that_only_background_rows_have():
 
 
 @pytest.mark.ci
+def test_models_that_need_categories_get_them():
+    lightgbm = optional("lightgbm")
+    X, y = smooth_data(300, 0)
+    table = pd.DataFrame({"a": X[:, 0], "kind": pd.Categorical(np.where(X[:, 1] > 0, "u", "v"))})
+    booster = lightgbm.LGBMRegressor(n_estimators=10, verbose=-1)
+    model = lc.SplitConformalRegressor(booster, random_state=0).fit(table, y)
+    found = model.explain_width(table[:3])
+    np.testing.assert_allclose(parts(found)[1], widths(model, table[:3]))
+
+
+@pytest.mark.ci
 def test_model_files_keep_the_background(tmp_path):
     optional("skops")
     X, y = smooth_data(300, 0)

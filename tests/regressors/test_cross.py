@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from localconformal import (
@@ -425,3 +428,20 @@ def test_out_of_bag_one_row_is_as_in_a_batch_to_the_last_bit():
     model = SplitConformalRegressor(forest, cv="oob", random_state=0).fit(X, Y)
     alone = np.concatenate([model.predict_interval(X_NEW[[i]]) for i in range(len(X_NEW))])
     np.testing.assert_array_equal(alone, model.predict_interval(X_NEW))
+
+
+def test_out_of_bag_members_may_take_text():
+    """A label that stands for the sign of a column gives the bounds of that sign."""
+    signs = np.sign(X[:, :1]) > 0
+    text = pd.DataFrame({"a": X[:, 1], "b": np.where(signs[:, 0], "u", "v")})
+    encoder = make_column_transformer((OneHotEncoder(drop="first"), [1]), remainder="passthrough")
+    bags = {"n_estimators": 40, "random_state": 0}
+    found, plain = (
+        SplitConformalRegressor(BaggingRegressor(one, **bags), cv="oob", random_state=0).fit(Z, Y)
+        for one, Z in (
+            (make_pipeline(encoder, LinearRegression()), text),
+            (LinearRegression(), np.column_stack([1.0 - signs[:, 0], X[:, 1]])),
+        )
+    )
+    Z = np.column_stack([1.0 - signs[:, 0], X[:, 1]])
+    np.testing.assert_allclose(found.predict_interval(text), plain.predict_interval(Z), rtol=1e-9)

@@ -312,7 +312,7 @@ class LongRunGuarantee:
 
     def __str__(self) -> str:
         share = f"{1.0 - self.n_missed / self.n:.4g}" if self.n else "none"
-        lines = [f"Of {self.n:,} labels since the start, a share of {share} was covered."]
+        lines = [f"Of {self.n:,} labels since adapting began, a share of {share} was covered."]
         if self.n and not math.isnan(self.bound):
             lines.append(
                 f"Whatever the stream, the share is within {self.bound:.3g} of "
@@ -434,7 +434,10 @@ class AdaptiveIntervals:
     def _read(self, model: Any) -> _Reference:
         """Use this model: its scores, and a digest that identifies it."""
         if not isinstance(model, BaseConformalRegressor):
-            raise ValueError(f"got model={model!r}; expected a fitted estimator of localconformal.")
+            raise ValueError(
+                f"got model={model!r}; expected a fitted estimator of localconformal, which is the "
+                "regressor of a table model."
+            )
         calibration, level = calibration_of(model), self._level or level_of(model)
         held, window = calibration.fixed(level), self.window
         if self.method == "rolling" and window is None:

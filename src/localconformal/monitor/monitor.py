@@ -267,7 +267,10 @@ class CoverageMonitor:
 def _calibration_to_watch(model: Any) -> Calibration:
     """The calibration of a model whose new rows should look like its calibration rows."""
     if not isinstance(model, BaseConformalRegressor):
-        raise ValueError(f"got model={model!r}; expected a fitted estimator of localconformal.")
+        raise ValueError(
+            f"got model={model!r}; expected a fitted estimator of localconformal, which is the "
+            "regressor of a table model."
+        )
     calibration = calibration_of(model)
     if model.guarantee_.EXCHANGEABLE not in model.guarantee_.assumptions:
         raise ValueError(
