@@ -158,11 +158,12 @@ def make_app(model_path=None, labels_path=None):
 
     @app.post("/predict")
     def predict(question: Question):
-        X, beside, notes = model.read([row.model_dump(by_alias=True) for row in question.rows])
+        rows = [row.model_dump(by_alias=True) for row in question.rows]
+        X, beside, notes = model.read(rows)
         levels = np.atleast_1d(question.confidence_level).tolist()
         answer = {"rows": records(model.predict_prepared(X, beside, levels)), "notes": notes}
         if question.explain:
-            answer["width"] = records(model.regressor.explain_width(X, **beside))
+            answer["width"] = records(model.explain_width(rows))
         return JSONResponse(answer)
 
     @app.post("/labels")

@@ -371,6 +371,26 @@ class TableModel:
         made.insert(0, "predicted", point)
         return made
 
+    def explain_width(
+        self, rows: Any, background: Any = None, *, confidence_level: float | None = None
+    ) -> Any:
+        """What each column adds to the width of each interval; see ``regressor.explain_width``.
+
+        Rows are raw, as in `predict`, and so are ``background`` rows. The frame has a column per
+        prepared feature (``sold.month`` of the times ``sold``), ``base`` and ``width``.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"size": np.arange(300.0), "price": np.arange(300.0) % 7})
+        >>> model = fit_table_model(table, "price", method="split", model="linear")
+        >>> list(model.explain_width({"size": 50}))
+        ['size', 'base', 'width']
+        """
+        X, beside = self._asked(rows)
+        others = None if background is None else self._asked(background)[0]
+        explain = self.regressor.explain_width
+        return _like_rows(explain(X, others, confidence_level=confidence_level, **beside), rows)
+
     def predict_file(
         self,
         data: str | Path,
