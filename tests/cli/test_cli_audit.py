@@ -74,6 +74,7 @@ BAD = [({}, "--y Y", "no column 'Y'; did you mean 'y'"), ({}, "--groups gg,g", "
 BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "numbers in (0, 1)")]
 BAD += [({}, "--lower y", "three different columns"), ({}, "--y g", "expected numbers")]
 BAD += [({}, "--lower high --upper low", "swap"), ({"low": True}, "", "'low' holds")]
+BAD += [({}, "--groups g,x", "'x' as groups, with 50 values in 50 audited rows; expected")]
 BAD += [({"y": np.nan}, "", "no row has a number"), ({"y": np.inf}, "", "infinite")]
 
 

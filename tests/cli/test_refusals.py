@@ -39,6 +39,7 @@ OPTIONS = [("run --level 1.5", "_level is 1.5;"), ("run --test-size 0", "test_si
 OPTIONS += [("run --model hbg", "did you mean hgb"), ("run --method split", "has no law")]
 OPTIONS += [("run --features sise", "did you mean 'size'"), ("run --id kye", "did you mean 'key'")]
 OPTIONS += [("run --out {data}/below", "is not a folder"), ("compare --level 90", "_level is 90;")]
+OPTIONS += [("run --groups key", "expected groups of several rows each: choose a column with")]
 OPTIONS += [("compare --methods slpc", "did you mean slcp?")]
 OPTIONS += [("compare --features size,w", "no column 'w'")]
 

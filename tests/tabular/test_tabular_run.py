@@ -134,6 +134,7 @@ BAD += [({"test_size": 0.999}, "another test size"), ({"table": homes(2)}, r"has
 BAD += [({"time": "solt"}, "did you mean 'sold'"), ({"time": "region"}, "holds texts such as")]
 BAD += [({"time": "new"}, "holds flags"), ({"time": "price"}, "split by the target 'price'")]
 BAD += [({"table": homes().assign(sold=2019), "time": "sold"}, "the same time in all rows")]
+BAD += [({"groups": ["region", "key"]}, "'key' as groups, with 80 values in 80 audited rows;")]
 
 
 @pytest.mark.parametrize(("options", "words"), BAD)

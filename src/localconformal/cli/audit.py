@@ -81,6 +81,7 @@ def _read_rows(
 
     from localconformal.io.tables import TableError, about, check_columns, read_table, table_columns
     from localconformal.preparation import as_floats, with_times
+    from localconformal.tabular.run import check_groups
 
     columns, (y, lower, upper) = table_columns(path), named
     by, among = split_names(groups, columns), split_names(features, columns)
@@ -98,7 +99,8 @@ def _read_rows(
             raise TableError(f"column {y!r} holds infinite values; expected finite numbers.")
         if (numbers[:, 1] > numbers[:, 2]).all():
             raise TableError(f"{lower!r} is above {upper!r} in every row; swap the two names.")
-    kept = table[known].reset_index(drop=True)
+        kept = table[known].reset_index(drop=True)
+        check_groups(kept, by)
     notes = []
     if left_out := len(known) - len(kept):
         some = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"

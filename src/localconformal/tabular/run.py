@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time as clock
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -185,7 +186,8 @@ def run_table(
         options = (method, model, levels, law, named, by, random_state)
         task = Task(target, *options, identifier, test_size, time, support, integer, sides, cv)
         rows = known_rows(table, task, source)
-    fit, held = rows.split(random_state)
+        fit, held = rows.split(random_state)
+        check_groups(take_rows(rows.table, held), by)
     with _timed(seconds, "fit and calibrate"):
         fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, new)
     return _predict_and_audit(fitted, rows, held, len(table), seconds)
@@ -212,6 +214,18 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
         raise TableError(f"a test size of {task.test_size:g} {parts}; expected {least}.")
     rows = KnownRows(take_rows(table, known), y[known], known, task, tuple(notes))
     return rows._replace(notes=(*notes, _order_note(rows))) if task.time else rows
+
+
+def check_groups(audited: Any, names: Sequence[str]) -> None:
+    """Raise a `TableError` if by one of these columns most rows are alone in their group."""
+    for name in names:
+        sizes = Counter(models.cell_labels(audited, [name])).values()
+        if 2 * sum(size == 1 for size in sizes) > len(audited):
+            raise TableError(
+                f"got column {name!r} as groups, with {len(sizes):,} values in {len(audited):,} "
+                "audited rows; expected groups of several rows each: choose a column with fewer "
+                "values."
+            )
 
 
 def _predict_and_audit(
