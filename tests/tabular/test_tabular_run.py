@@ -127,6 +127,13 @@ def test_what_is_learned_by_time_is_learned_from_the_first_rows():
     assert reader.labels == ("old", "older")
 
 
+def test_predictions_that_are_almost_exact_raise_the_question_of_a_leak():
+    table = homes()
+    for leak, is_told in ((table["price"] * 2.0, True), (table["size"] * 2.0, False)):
+        run = run_table(table.assign(leak=leak), "price", **QUICK)
+        assert any("does a feature contain the target" in note for note in run.notes) == is_told
+
+
 BAD = [({"target": "prize"}, "did you mean 'price'"), ({"target": "region"}, "holds '[a-z]+'")]
 BAD += [({"features": ["price"]}, "cannot be features"), ({"identifier": "row"}, "called 'row'")]
 BAD += [({"test_size": 1.5}, r"test_size is 1.5; expected a number inside \(0, 1\)")]

@@ -30,7 +30,7 @@ from localconformal.report import write_report
 from localconformal.rows import Index, take_rows
 from localconformal.tabular import model as models
 from localconformal.tabular.model import TableModel, Task, as_names, fit_task
-from localconformal.text import json_text, say_number, say_rows
+from localconformal.text import json_text, option, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
 #: Fewest rows: in all, held out, and to fit.
@@ -45,6 +45,8 @@ _FILES = {
     "new intervals as CSV": "new-intervals.csv",
     "record": "run.json",
 }
+#: Predictions with a larger R2 on held-out rows are suspected of a leak.
+_LEAK_R2 = 0.999
 #: Hint on the page of a run if no groups were named.
 GROUP_HINT = "name their columns as groups"
 
@@ -244,7 +246,8 @@ def _predict_and_audit(
         y_pred = made["predicted"].to_numpy()
         found = audit(X, y, intervals[:, :, 0], groups, y_pred=y_pred, **options)
     days = model.preparation.day_columns.values()
-    notes = (*rows.notes, *task.notes(days, rows.y), *model.notes(lost))
+    precise = accuracy(y, y_pred)
+    notes = (*rows.notes, *task.notes(days, rows.y), *model.notes(lost), *_leak_notes(precise))
     made.insert(0, "actual", y)
     # Rows are identified by a column, or by an index that is more than a row number.
     is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
@@ -253,8 +256,16 @@ def _predict_and_audit(
     counts = {"input": n_input, "with a target": len(rows.y), "train": used["train"]}
     counts |= {"calibrate": used["calibration"], "hold out": len(held)}
     table = models.with_row_names(made, rows.positions[held], names)
-    whole, precise = replace(found, notes=(*notes, *found.notes)), accuracy(y, y_pred)
+    whole = replace(found, notes=(*notes, *found.notes))
     return Run(task, model, whole, X, y, intervals, table, counts, precise, notes, seconds)
+
+
+def _leak_notes(found: Accuracy) -> Iterator[str]:
+    if found.r2 > _LEAK_R2:
+        yield (
+            "The predictions are almost exact: does a feature contain the target, or is it known "
+            f"only afterwards? Leave such columns out with {option('features=', '--features')}."
+        )
 
 
 @contextmanager
