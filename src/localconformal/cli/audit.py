@@ -105,10 +105,13 @@ def _read_rows(
     if left_out := len(known) - len(kept):
         some = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"
         notes.append(f"{some} left out: {y}, {lower} or {upper} is missing there.")
-    X = kept[list(dict.fromkeys(among))] if among else kept.drop(columns=list(named))
+    # In the intervals.csv of a run, these two are no features.
+    own = ["row", "predicted"] if {"row", "actual"} <= set(columns) else []
+    others = [name for name in kept if name not in (*named, *own)]
+    X = kept[list(dict.fromkeys(among)) or others]
     if not X.shape[1]:
         X = X.assign(row=np.arange(len(X)))
-        notes.append("The table has no other column: the audit goes by the order of its rows.")
+        notes.append("The table has no features: the audit goes by the order of its rows.")
     labels = {name: kept[name] for name in by} or None
     rows = {"X": with_times(X), "y": numbers[:, 0], "intervals": numbers[:, 1:]}
     return rows, labels, notes
