@@ -82,7 +82,7 @@ def test_columns_that_run_itself_wrote_are_no_features(tmp_path):
 
 
 BAD = [({}, "--y Y", "no column 'Y'; did you mean 'y'"), ({}, "--groups gg,g", "no column 'gg'")]
-BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "numbers in (0, 1)")]
+BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "(0, 1), such as 0.9.")]
 BAD += [({}, "--lower y", "three different columns"), ({}, "--y g", "expected numbers")]
 BAD += [({}, "--lower high --upper low", "swap"), ({"low": True}, "", "'low' holds")]
 BAD += [({}, "--groups g,x", "'x' as groups, with 50 values in 50 audited rows; expected")]

@@ -15,6 +15,7 @@ from table_files import QUICK, call, call_json, refuse, words_of, write
 import localconformal
 from localconformal.io.models import load_model, save_model
 from localconformal.io.tables import read_table
+from localconformal.tabular import run_table
 from registry import homes
 
 
@@ -133,6 +134,22 @@ def test_known_values_of_the_target(tmp_path):
     for wrong in ("1", "a,2", "1,2,3"):
         refuse(tmp_path, "expected LOW,HIGH", *options, "--support", wrong)
     refuse(tmp_path, "values outside the support", *options, "--support", "-9,3")
+
+
+def test_notes_name_options_as_they_are_typed(tmp_path):
+    table = homes().assign(copy=lambda homes: 2 * homes["rooms"])
+    data = write(table, tmp_path / "homes.csv")
+    notes = call_json("run", data, "-t", "rooms", *QUICK, "--out", tmp_path / "out")["preparation"]
+    said = " ".join(notes)
+    for words in (
+        "is possible, --support '0,' --integer would",
+        "--time COLUMN",
+        "--cv 10",
+        "with --features.",
+    ):
+        assert words in said
+    assert "=" not in said
+    assert "=" in " ".join(run_table(table, "rooms", method="split", model="linear").notes)
 
 
 def test_one_side(data, tmp_path):

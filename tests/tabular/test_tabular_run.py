@@ -155,7 +155,7 @@ def test_what_cannot_be_done_is_one_sentence(options, words):
     ("column", "told"),
     [
         (np.arange(200) % 7, "'y' is at least 0 and a whole number: if no other value is possible, "
-         "support=(0, None) and integer=True (--support '0,' --integer)"),
+         "support=(0, None) and integer=True would restrict"),
         (np.arange(200) % 7 - 3, "'y' is a whole number: if"),
         (np.arange(200) % 7 / 2, "'y' is at least 0: if"),
         (np.arange(200) % 7 / 2 - 1, ""),

@@ -45,9 +45,10 @@ def audit(
     from localconformal.audit import audit as find_failures
     from localconformal.audit.audit import audit_text
     from localconformal.report import write_report
+    from localconformal.tabular.model import as_levels
     from localconformal.tabular.run import GROUP_HINT
 
-    target = 0.9 if level is None else level
+    (target,) = as_levels(level, default=(0.9,))
     files = {"report": out / "report.html", "audit": out / "audit.json"}
     check_outputs(files.values(), [predictions])
     with stage("", 3) as on_step:
