@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import localconformal
 from localconformal.io.models import load_model, save_model
 from localconformal.io.tables import read_table
 from localconformal.tabular import run_table
+from localconformal.text import say_number
 from registry import homes
 
 
@@ -156,12 +158,16 @@ def test_one_side(data, tmp_path):
     options = ["run", data, "-t", "price", "--law", "uniform", "--model", "linear"]
     options += ["--out", tmp_path / "out"]
     said = words_of(call(*options, "--sides", "upper"))
-    assert "one bound per row" in said
+    frame, page = read_table(tmp_path / "out" / "intervals.parquet"), page_of(tmp_path / "out")
+    bound = f"mean bound {say_number(frame['upper'].mean())}."
+    assert re.search(rf"90 % upper bounds cover [^;]*; {bound}", said)
     assert "infinite" not in said
-    frame = read_table(tmp_path / "out" / "intervals.parquet")
+    for words in ("lie within their upper bound", "Upper bounds for price", "Mean bound"):
+        assert words in page
+    assert "have none" not in page
     assert np.isneginf(frame["lower"]).all()
     assert np.isfinite(frame["upper"]).all()
-    assert "one bound per row" in page_of(tmp_path / "out")
+    assert "one bound per row" in page
     call_json(*options, "--sides", "upper", "--support", "-1000,")
     assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
     refuse(tmp_path, "There is no side 'above'", *options, "--sides", "above")

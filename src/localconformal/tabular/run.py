@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from localconformal.audit import Audit, audit
 from localconformal.audit.audit import Accuracy, accuracy
 from localconformal.columns import name_of
+from localconformal.composition import ONE_SIDE
 from localconformal.io import tables
 from localconformal.io.files import write_together
 from localconformal.io.models import save_model
@@ -77,12 +78,13 @@ class Run:
         """By level: coverage of the held-out rows, the band it is in 95 % of the time, lengths.
 
         The band assumes continuous scores. It is None across folds, where the distribution of
-        coverage is unknown, and for methods without a marginal guarantee.
+        coverage is unknown, and for methods without a marginal guarantee. With one side, there is
+        also the mean of that bound.
         """
         promise = self.model.regressor.guarantee_
         promised = promise.marginal and promise.proven_level is None
         sizes = (self.rows["calibrate"], self.rows["hold out"])
-        by_level = np.moveaxis(self.intervals, 2, 0)
+        by_level, one_side = np.moveaxis(self.intervals, 2, 0), ONE_SIDE.get(self.task.sides or "")
         return [
             {
                 "level": level,
@@ -90,9 +92,15 @@ class Run:
                 "band": list(coverage_band(*sizes, level)) if promised else None,
                 "mean_length": float(mean_length(self.y, bounds)),
                 "interval_score": float(interval_score(self.y, bounds, level)),
+                **({"mean_bound": float(bounds[:, one_side].mean())} if one_side else {}),
             }
             for level, bounds in zip(self.model.levels, by_level, strict=True)
         ]
+
+    @property
+    def made(self) -> str:
+        """What was made: intervals, upper bounds or lower bounds."""
+        return f"{self.task.sides} bounds" if self.task.sides in ONE_SIDE else "intervals"
 
     def record(self) -> dict[str, Any]:
         """Everything about the run except its rows, as in run.json."""
@@ -329,6 +337,7 @@ def write_run(
     files = {what: path.name for what, path in paths.items()}
     record = {**(about_run or {}), **run.record(), "files": files}
     made: list[models.Predicted] = []
+    titled = "Prediction intervals" if run.made == "intervals" else run.made.capitalize()
 
     def report(part: Path) -> None:
         write_report(
@@ -338,7 +347,7 @@ def write_run(
             y=run.y,
             intervals=run.intervals[:, :, 0],
             model=run.model.regressor,
-            title=f"Prediction intervals for {run.model.target}: how well do they cover?",
+            title=f"{titled} for {run.model.target}: how well do they cover?",
             y_pred=run.table["predicted"].to_numpy(),
             random_state=run.task.seed,
             group_hint=GROUP_HINT,
