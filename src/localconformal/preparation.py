@@ -320,35 +320,35 @@ def _learn_time(name: str, known: Any, time_format: str, missing: list[str]) -> 
 
 def _learn_labels(name: str, texts: Any, missing: list[str]) -> _Learned:
     """Labels, the most frequent ones, unless nearly every row has its own."""
-    counts, some, although = texts.value_counts(), texts.iloc[:_TRIED_FIRST], _but_numbers(texts)
+    counts, some = texts.value_counts(), texts.iloc[:_TRIED_FIRST]
     said = []
     if sum(why_no_number(text) is not None for text in some) > 0.5 * len(some):
         said.append("Not read as numbers, because of a decimal comma or thousands separators")
     if len(counts) > max(_IDENTIFIER_LABELS, _IDENTIFIER_SHARE * len(texts)):
         why = "most training rows have a different text there, as in an identifier"
-        return None, [*said, f"Left out because {', '.join(filter(None, [why, although]))}"]
+        return None, [*said, f"Left out because {why}"]
     # Ties are in the order of labels, so that the order of rows does not matter.
     ordered = sorted(counts.index, key=lambda label: (-counts[label], label))
     labels = tuple(sorted(str(label) for label in ordered[:MOST_LABELS]))
     later = "so other labels in later rows count as missing"
-    said.append(f"Read as categories, {although or later}")
+    is_mostly_number = _numbers_in(texts).notna().mean() > 0.5
+    why = "although most of the texts are numbers" if is_mostly_number else later
+    said.append(f"Read as categories, {why}")
     if len(counts) > MOST_LABELS:
         kept = f"the {MOST_LABELS} most frequent labels are distinguished"
         said.append(f"Only {kept}; the others count as missing")
     return _Reader(name, "labels", labels), [*said, *missing]
 
 
-def _but_numbers(texts: Any) -> str:
-    """That most of these texts are numbers, and the first that is not; empty otherwise."""
-    is_number = _numbers_in(texts).notna()
-    if is_number.mean() <= 0.5:
-        return ""
-    said, others = "although most of the texts are numbers", texts[~is_number]
-    # The index may be the position in a file; by it, the order of training rows does not matter.
-    has_position = others.index.name is None and others.index.dtype.kind in "iu"
-    others = others.sort_index() if has_position else others
-    at = f" in row {others.index[0]}, counted from 0" if has_position and len(others) else ""
-    return f"{said} (not {str(others.iloc[0])[:40]!r}{at})" if len(others) else said
+def text_among_numbers(column: Any) -> tuple[str, int] | None:
+    """The first text in a column that is mostly numbers, and its position; None if there is none."""
+    if kinds.is_numeric_dtype(column) or kinds.is_datetime64_any_dtype(column):
+        return None
+    known, is_number = column.notna().to_numpy(), _numbers_in(column).notna().to_numpy()
+    texts = np.flatnonzero(known & ~is_number)
+    if not 0 < len(texts) < 0.5 * known.sum():
+        return None
+    return str(column.iloc[texts[0]])[:40], int(texts[0])
 
 
 def with_times(X: Any) -> Any:

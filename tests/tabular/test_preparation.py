@@ -85,17 +85,6 @@ class TestWhatIsLearned:
         assert "most frequent" in note_about(learned, "label")
         assert f"among the {MOST_LABELS} most frequent labels" in learned.lost_notes(lost)[0]
 
-    @pytest.mark.parametrize("values", [np.arange(N) % 7, np.arange(N)])
-    def test_a_column_that_a_typo_keeps_from_being_numbers_is_told_with_it(self, values):
-        texts = pd.Series(values.astype(str), name="temp")
-        texts[[50, 7]] = "1o", "2..5"
-        frame = pd.DataFrame({"temp": texts, "x": np.arange(N)})
-        for rows in (frame, frame[::-1]):
-            told = note_about(learn(rows), "temp")
-            assert "most of the texts are numbers (not '2..5' in row 7, counted from 0)" in told
-        named = learn(frame.set_index(frame["x"].map("row {}".format)))
-        assert "numbers (not '2..5')" in note_about(named, "temp")
-
     def test_whole_numbers_named_like_an_identifier_are_left_out(self):
         size = np.random.default_rng(0).normal(size=N)
         for name in ("ID", "user id", "PassengerId", "id_client", "Unnamed: 0", "ORDER_NO"):

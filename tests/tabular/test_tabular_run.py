@@ -134,6 +134,18 @@ def test_predictions_that_are_almost_exact_raise_the_question_of_a_leak():
         assert any("does a feature contain the target" in note for note in run.notes) == is_told
 
 
+def test_texts_among_numbers_are_told_with_their_row_whichever_part_it_is_in():
+    table = homes().astype({"rooms": object, "size": object}).set_index("key")
+    plain = run_table(table, "price", **QUICK)
+    assert not any("Text among numbers" in note for note in plain.notes)
+    held = plain.table["row"].min()
+    for row in (held, held + 1, held + 2, held + 3):
+        spoilt = table.copy()
+        spoilt.iloc[[row, 399], table.columns.get_loc("rooms")] = "2o", "?"
+        (told,) = [n for n in run_table(spoilt, "price", **QUICK).notes if "Text among" in n]
+        assert f"'rooms' ('2o' in row {row})." in told
+
+
 BAD = [({"target": "prize"}, "did you mean 'price'"), ({"target": "region"}, "holds '[a-z]+'")]
 BAD += [({"features": ["price"]}, "cannot be features"), ({"identifier": "row"}, "called 'row'")]
 BAD += [({"test_size": 1.5}, r"test_size is 1.5; expected a number inside \(0, 1\)")]

@@ -24,14 +24,14 @@ from localconformal.io.files import write_together
 from localconformal.io.models import save_model
 from localconformal.io.tables import TableError, write_table
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
-from localconformal.preparation import as_pandas, in_time, read_target
+from localconformal.preparation import as_pandas, in_time, read_target, text_among_numbers
 from localconformal.progress import stage
 from localconformal.quantiles import Array
 from localconformal.report import write_report
 from localconformal.rows import Index, take_rows
 from localconformal.tabular import model as models
 from localconformal.tabular.model import TableModel, Task, as_names, fit_task
-from localconformal.text import json_text, option, say_number, say_rows
+from localconformal.text import json_text, listing, option, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
 #: Fewest rows: in all, held out, and to fit.
@@ -210,6 +210,9 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
     known, notes = np.flatnonzero(is_known), []
     if missing := len(y) - len(known):
         notes = [f"{missing:,} of {len(y):,} rows were left out: no finite {task.target!r}."]
+    odd = ((name, text_among_numbers(table[name])) for name in task.features)
+    if named := listing(f"{name!r} ({one[0]!r} in row {one[1]:,})" for name, one in odd if one):
+        notes.append(f"Text among numbers (rows are counted from 0): {named}.")
     if task.time is not None:
         known, on_time = _ordered(table[task.time], known)
         notes += on_time
