@@ -341,7 +341,7 @@ def _learn_labels(name: str, texts: Any, missing: list[str]) -> _Learned:
 
 
 def text_among_numbers(column: Any) -> tuple[str, int] | None:
-    """The first text in a column that is mostly numbers, and its position; None if there is none."""
+    """The first text in a column of mostly numbers, and its position; None if there is none."""
     if kinds.is_numeric_dtype(column) or kinds.is_datetime64_any_dtype(column):
         return None
     known, is_number = column.notna().to_numpy(), _numbers_in(column).notna().to_numpy()
