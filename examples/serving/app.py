@@ -189,15 +189,15 @@ def make_app(model_path=None, labels_path=None):
 
     @app.post("/predict")
     def predict(question: Question):
-        X, beside, notes = model.read([row.model_dump(by_alias=True) for row in question.rows])
+        rows = [row.model_dump(by_alias=True) for row in question.rows]
+        X, beside, notes = model.read(rows)
         levels = np.atleast_1d(question.confidence_level).tolist()
         frame = model.predict_prepared(X, beside, levels)
         answer = {"rows": records(frame), "notes": [*notes, *notes_on(frame)]}
         if question.explain:
             # Of the first level, where there are several.
             level = levels[0] if levels else None
-            width = model.regressor.explain_width(X, confidence_level=level, **beside)
-            answer["width"] = records(width)
+            answer["width"] = records(model.explain_width(rows, confidence_level=level))
         return JSONResponse(answer)
 
     @app.post("/labels")

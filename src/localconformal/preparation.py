@@ -340,6 +340,17 @@ def _learn_labels(name: str, texts: Any, missing: list[str]) -> _Learned:
     return _Reader(name, "labels", labels), [*said, *missing]
 
 
+def text_among_numbers(column: Any) -> tuple[str, int] | None:
+    """The first text in a column of mostly numbers, and its position; None if there is none."""
+    if kinds.is_numeric_dtype(column) or kinds.is_datetime64_any_dtype(column):
+        return None
+    known, is_number = column.notna().to_numpy(), _numbers_in(column).notna().to_numpy()
+    texts = np.flatnonzero(known & ~is_number)
+    if not 0 < len(texts) < 0.5 * known.sum():
+        return None
+    return str(column.iloc[texts[0]])[:40], int(texts[0])
+
+
 def with_times(X: Any) -> Any:
     """The frame with days as times, in whatever format: then audits show dates."""
     read = (_learn_column(X[name])[0] for name in X.columns)

@@ -12,6 +12,9 @@ ValueError("There is no method 'slpc'; did you mean slcp? Choose one of slcp, sp
 ('293,700', '146,812.5', '-0.0001 [-0.0030, +0.0029]')
 >>> say_share(0.91372), say_level(0.995), say_band(0.8312, 0.9), say_p_value(1e-9), say_rows(1)
 ('91.4 %', '99.5 %', '83.1 to 90.0', '< 0.001', '1 row')
+>>> with on_command_line():
+...     print(option("cv=10", "--cv 10"))
+--cv 10
 >>> plain_data({"a": (np.float64(1 / 3), math.inf), "b": None, "c": np.bool_(True)}, digits=6)
 {'a': [0.333333, 'Infinity'], 'b': None, 'c': True}
 """
@@ -21,7 +24,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cache
 from importlib.util import find_spec
@@ -32,6 +37,23 @@ import numpy as np
 
 #: Control characters except line breaks, lone surrogates, line separators, direction marks.
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
+
+_IS_COMMAND = ContextVar("_IS_COMMAND", default=False)
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Inside, messages name options as they are typed; see `option`."""
+    token = _IS_COMMAND.set(True)
+    try:
+        yield
+    finally:
+        _IS_COMMAND.reset(token)
+
+
+def option(in_python: str, typed: str) -> str:
+    """How to write an option for whoever reads the message: in Python or on the command line."""
+    return typed if _IS_COMMAND.get() else in_python
 
 
 def visible(text: str, longest_line: int = 2_000) -> str:

@@ -70,10 +70,22 @@ def test_rows_with_a_missing_number_are_left_out_and_infinite_bounds_are_bounds(
     assert "order of its rows" in document["notes"][0]
 
 
+def test_columns_that_run_itself_wrote_are_no_features(tmp_path):
+    own = {"row": np.arange(N), "predicted": 0.0}
+    table = rows().assign(**own)
+    assert "row" in {cell["by"] for cell in found(table, tmp_path)["features"]}
+    named = ["--y", "actual", "--lower", "low", "--upper", "high", "--out", tmp_path / "out"]
+    for features, expected in (([], {"x", "g"}), (["--features", "row"], {"row"})):
+        data = write(table.rename(columns={"y": "actual"}), tmp_path / "intervals.csv")
+        document = call_json("audit", data, *named, *features)
+        assert {cell["by"] for cell in document["features"]} == expected
+
+
 BAD = [({}, "--y Y", "no column 'Y'; did you mean 'y'"), ({}, "--groups gg,g", "no column 'gg'")]
-BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "numbers in (0, 1)")]
+BAD += [({}, "--features x,zz", "no column 'zz'"), ({}, "--level 90", "(0, 1), such as 0.9.")]
 BAD += [({}, "--lower y", "three different columns"), ({}, "--y g", "expected numbers")]
 BAD += [({}, "--lower high --upper low", "swap"), ({"low": True}, "", "'low' holds")]
+BAD += [({}, "--groups g,x", "'x' as groups, with 50 values in 50 audited rows; expected")]
 BAD += [({"y": np.nan}, "", "no row has a number"), ({"y": np.inf}, "", "infinite")]
 
 

@@ -33,6 +33,12 @@ def test_a_ranking_is_printed_and_three_files_agree_with_it(table, tmp_path):
     assert "<b>" not in page.replace("<body>", "")
 
 
+def test_help_and_result_say_where_methods_are_explained(table, tmp_path):
+    for asked in (["--help"], [table, *QUICK, "--out", tmp_path]):
+        said = words_of(call("compare", *asked))
+        assert "explained in docs/methods.md, and in Python by localconformal.methods()" in said
+
+
 def test_json_is_one_document_and_failures_are_in_it(table, tmp_path):
     methods = ["--methods", "cqr", "--methods", "split", "--model", "forest"]
     printed = call_json("compare", table, "-t", "price", *methods, "--out", tmp_path)

@@ -35,10 +35,12 @@ def test_tables_that_cannot_be_read(name, content, words, data, model, tmp_path)
     refuse(tmp_path, words, "run", data, "-t", "price", *fit, "--new", path, "--out", out)
 
 
-OPTIONS = [("run --level 1.5", "_level is 1.5;"), ("run --test-size 0", "test_size is 0;")]
+OPTIONS = [("run --level 1.5", "--level is 1.5;"), ("run --test-size 0", "--test-size is 0;")]
 OPTIONS += [("run --model hbg", "did you mean hgb"), ("run --method split", "has no law")]
 OPTIONS += [("run --features sise", "did you mean 'size'"), ("run --id kye", "did you mean 'key'")]
-OPTIONS += [("run --out {data}/below", "is not a folder"), ("compare --level 90", "_level is 90;")]
+OPTIONS += [("run --out {data}/below", "is not a folder")]
+OPTIONS += [("compare --level 90", "--level is 90; expected a number inside (0, 1), such as 0.9.")]
+OPTIONS += [("run --groups key", "expected groups of several rows each: choose a column with")]
 OPTIONS += [("compare --methods slpc", "did you mean slcp?")]
 OPTIONS += [("compare --features size,w", "no column 'w'")]
 
@@ -99,7 +101,7 @@ def test_what_cannot_be_predicted(model, new, tmp_path):
         ("decimal comma", model, wrong, "--batch-rows", 10),
         ("LinearRegression; expected the model.skops of a run", linear, new),
         ("'.xlsx'", model, new, "--out", tmp_path / "made.xlsx"),
-        ("confidence_level is 2;", model, new, "--level", "2"),
+        ("--level is 2;", model, new, "--level", "2"),
     ):
         options = [] if "--out" in arguments else ["--out", tmp_path / "out" / "made.csv"]
         refuse(tmp_path, words, "predict", *arguments, *options)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from table_files import QUICK, call, call_json, refuse, words_of, write
 import localconformal
 from localconformal.io.models import load_model, save_model
 from localconformal.io.tables import read_table
+from localconformal.tabular import run_table
+from localconformal.text import say_number
 from registry import homes
 
 
@@ -135,16 +138,36 @@ def test_known_values_of_the_target(tmp_path):
     refuse(tmp_path, "values outside the support", *options, "--support", "-9,3")
 
 
+def test_notes_name_options_as_they_are_typed(tmp_path):
+    table = homes().assign(copy=lambda homes: 2 * homes["rooms"])
+    data = write(table, tmp_path / "homes.csv")
+    notes = call_json("run", data, "-t", "rooms", *QUICK, "--out", tmp_path / "out")["preparation"]
+    said = " ".join(notes)
+    for words in (
+        "is possible, --support '0,' --integer would",
+        "--time COLUMN",
+        "--cv 10",
+        "with --features.",
+    ):
+        assert words in said
+    assert "=" not in said
+    assert "=" in " ".join(run_table(table, "rooms", method="split", model="linear").notes)
+
+
 def test_one_side(data, tmp_path):
     options = ["run", data, "-t", "price", "--law", "uniform", "--model", "linear"]
     options += ["--out", tmp_path / "out"]
     said = words_of(call(*options, "--sides", "upper"))
-    assert "one bound per row" in said
+    frame, page = read_table(tmp_path / "out" / "intervals.parquet"), page_of(tmp_path / "out")
+    bound = f"mean bound {say_number(frame['upper'].mean())}."
+    assert re.search(rf"90 % upper bounds cover [^;]*; {bound}", said)
     assert "infinite" not in said
-    frame = read_table(tmp_path / "out" / "intervals.parquet")
+    for words in ("lie within their upper bound", "Upper bounds for price", "Mean bound"):
+        assert words in page
+    assert "have none" not in page
     assert np.isneginf(frame["lower"]).all()
     assert np.isfinite(frame["upper"]).all()
-    assert "one bound per row" in page_of(tmp_path / "out")
+    assert "one bound per row" in page
     call_json(*options, "--sides", "upper", "--support", "-1000,")
     assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
     refuse(tmp_path, "There is no side 'above'", *options, "--sides", "above")

@@ -246,6 +246,19 @@ def test_raw_rows_are_read_for_the_regressor_and_the_schema_names_their_columns(
     assert "'region' could not be found among the labels" in notes[0]
 
 
+def test_widths_of_raw_rows_are_explained_as_by_the_regressor(model):
+    table = rows_of(3, 1)
+    X, beside, _ = model.read(table)
+    expected = model.regressor.explain_width(X, **beside)
+    for rows in (table, table.to_dict("records"), pl.from_pandas(table)):
+        np.testing.assert_array_equal(model.explain_width(rows), expected)
+    assert isinstance(model.explain_width(rows), pl.DataFrame)
+    bounds = model.predict_interval(table, 0.5)
+    found = model.explain_width(table, table[:1], confidence_level=0.5)
+    np.testing.assert_allclose(found["width"], bounds[:, 1] - bounds[:, 0])
+    assert found["base"][0] == pytest.approx(found["width"][0])
+
+
 class Asked(LinearRegression):
     """Counts how often it is asked."""
 

@@ -127,6 +127,25 @@ def test_what_is_learned_by_time_is_learned_from_the_first_rows():
     assert reader.labels == ("old", "older")
 
 
+def test_predictions_that_are_almost_exact_raise_the_question_of_a_leak():
+    table = homes()
+    for leak, is_told in ((table["price"] * 2.0, True), (table["size"] * 2.0, False)):
+        run = run_table(table.assign(leak=leak), "price", **QUICK)
+        assert any("does a feature contain the target" in note for note in run.notes) == is_told
+
+
+def test_texts_among_numbers_are_told_with_their_row_whichever_part_it_is_in():
+    table = homes().astype({"rooms": object, "size": object}).set_index("key")
+    plain = run_table(table, "price", **QUICK)
+    assert not any("Text among numbers" in note for note in plain.notes)
+    held = plain.table["row"].min()
+    for row in (held, held + 1, held + 2, held + 3):
+        spoilt = table.copy()
+        spoilt.iloc[[row, 399], table.columns.get_loc("rooms")] = "2o", "?"
+        (told,) = [n for n in run_table(spoilt, "price", **QUICK).notes if "Text among" in n]
+        assert f"'rooms' ('2o' in row {row})." in told
+
+
 BAD = [({"target": "prize"}, "did you mean 'price'"), ({"target": "region"}, "holds '[a-z]+'")]
 BAD += [({"features": ["price"]}, "cannot be features"), ({"identifier": "row"}, "called 'row'")]
 BAD += [({"test_size": 1.5}, r"test_size is 1.5; expected a number inside \(0, 1\)")]
@@ -134,6 +153,7 @@ BAD += [({"test_size": 0.999}, "another test size"), ({"table": homes(2)}, r"has
 BAD += [({"time": "solt"}, "did you mean 'sold'"), ({"time": "region"}, "holds texts such as")]
 BAD += [({"time": "new"}, "holds flags"), ({"time": "price"}, "split by the target 'price'")]
 BAD += [({"table": homes().assign(sold=2019), "time": "sold"}, "the same time in all rows")]
+BAD += [({"groups": ["region", "key"]}, "'key' as groups, with 80 values in 80 audited rows;")]
 
 
 @pytest.mark.parametrize(("options", "words"), BAD)
@@ -147,7 +167,7 @@ def test_what_cannot_be_done_is_one_sentence(options, words):
     ("column", "told"),
     [
         (np.arange(200) % 7, "'y' is at least 0 and a whole number: if no other value is possible, "
-         "support=(0, None) and integer=True (--support '0,' --integer)"),
+         "support=(0, None) and integer=True would restrict"),
         (np.arange(200) % 7 - 3, "'y' is a whole number: if"),
         (np.arange(200) % 7 / 2, "'y' is at least 0: if"),
         (np.arange(200) % 7 / 2 - 1, ""),

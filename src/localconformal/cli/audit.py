@@ -45,9 +45,10 @@ def audit(
     from localconformal.audit import audit as find_failures
     from localconformal.audit.audit import audit_text
     from localconformal.report import write_report
+    from localconformal.tabular.model import as_levels
     from localconformal.tabular.run import GROUP_HINT
 
-    target = 0.9 if level is None else level
+    (target,) = as_levels(level, default=(0.9,))
     files = {"report": out / "report.html", "audit": out / "audit.json"}
     check_outputs(files.values(), [predictions])
     with stage("", 3) as on_step:
@@ -81,6 +82,7 @@ def _read_rows(
 
     from localconformal.io.tables import TableError, about, check_columns, read_table, table_columns
     from localconformal.preparation import as_floats, with_times
+    from localconformal.tabular.run import check_groups
 
     columns, (y, lower, upper) = table_columns(path), named
     by, among = split_names(groups, columns), split_names(features, columns)
@@ -98,15 +100,19 @@ def _read_rows(
             raise TableError(f"column {y!r} holds infinite values; expected finite numbers.")
         if (numbers[:, 1] > numbers[:, 2]).all():
             raise TableError(f"{lower!r} is above {upper!r} in every row; swap the two names.")
-    kept = table[known].reset_index(drop=True)
+        kept = table[known].reset_index(drop=True)
+        check_groups(kept, by)
     notes = []
     if left_out := len(known) - len(kept):
         some = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"
         notes.append(f"{some} left out: {y}, {lower} or {upper} is missing there.")
-    X = kept[list(dict.fromkeys(among))] if among else kept.drop(columns=list(named))
+    # In the intervals.csv of a run, these two are no features.
+    own = ["row", "predicted"] if {"row", "actual"} <= set(columns) else []
+    others = [name for name in kept if name not in (*named, *own)]
+    X = kept[list(dict.fromkeys(among)) or others]
     if not X.shape[1]:
         X = X.assign(row=np.arange(len(X)))
-        notes.append("The table has no other column: the audit goes by the order of its rows.")
+        notes.append("The table has no features: the audit goes by the order of its rows.")
     labels = {name: kept[name] for name in by} or None
     rows = {"X": with_times(X), "y": numbers[:, 0], "intervals": numbers[:, 1:]}
     return rows, labels, notes

@@ -16,6 +16,8 @@ from localconformal.text import json_text, say_difference, say_level, say_number
 if TYPE_CHECKING:
     from localconformal.tabular import Ranking
 
+_ON_METHODS = "Methods are explained in docs/methods.md, and in Python by localconformal.methods()."
+
 
 def compare(
     data: console.Data,
@@ -37,6 +39,8 @@ def compare(
     """Rank methods on one table: same rows, same base model.
 
     Running all methods takes a few minutes. Writes compare.csv, compare.json and report.html.
+
+    Methods are explained in docs/methods.md, and in Python by localconformal.methods().
 
     \b
     Example:  localconformal compare homes.csv --target price --out compared
@@ -73,7 +77,7 @@ def compare(
         lambda part: part.write_text(json_text(record), "utf-8"),
     )
     write_together(dict(zip(files.values(), writers, strict=True)))
-    parts = [*found.notes, _standings_table(found), *ranking_lines(found)]
+    parts = [*found.notes, _standings_table(found), *ranking_lines(found), _ON_METHODS]
     console.show({**record, "files": files}, parts, as_json)
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from localconformal.text import json_text, one_line, visible
+from localconformal.text import json_text, on_command_line, one_line, visible
 
 #: Meaning of each exit code, as `localconformal --help` prints it.
 EXIT_CODES = {
@@ -62,7 +62,7 @@ def answering(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def answered(*args: Any, **options: Any) -> None:
         try:
-            with _one_line_warnings():
+            with _one_line_warnings(), on_command_line():
                 command(*args, **options)
         except KeyboardInterrupt:
             _complain("Interrupted; nothing was written.")

@@ -165,9 +165,10 @@ def _summary(done: Run) -> Iterator[Any]:
     yield ""
     for row in done.coverage():
         expected = f" (expected {say_band(*row['band'])} %)" if row["band"] else ""
-        covered = f"intervals cover {say_share(row['coverage'])} of held-out rows{expected}"
+        covered = f"{done.made} cover {say_share(row['coverage'])} of held-out rows{expected}"
         length = f"mean length {say_number(row['mean_length'])}"
-        length = "one bound per row" if done.audit.summary.is_one_sided else length
+        if "mean_bound" in row:
+            length = f"mean bound {say_number(row['mean_bound'])}"
         yield f"{say_level(row['level'])} {covered}; {length}."
     levels = done.model.levels
     if len(levels) > 1:

@@ -30,7 +30,7 @@ from localconformal.columns import as_table
 from localconformal.explanation import read_explained
 from localconformal.io.files import write_whole
 from localconformal.metrics import coverage_band
-from localconformal.metrics.intervals import check_one_level, is_covered
+from localconformal.metrics.intervals import check_one_level, is_covered, open_end
 from localconformal.quantiles import Array
 from localconformal.report import charts
 from localconformal.report.charts import NARROW, OVER, UNDER, say_calibration, short
@@ -128,7 +128,7 @@ def report_content(
     numbers = [(name, typeset(said), text) for name, said, text in summary_lines(audit.summary)]
     content = {
         "title": short(title),
-        "headline": _headline(audit, sides[UNDER], sides[OVER], found),
+        "headline": _headline(audit, sides[UNDER], sides[OVER], found, rows[1] if rows else None),
         "numbers": numbers,
         "guarantee": _promise(audit, model),
         "failures": {
@@ -221,16 +221,25 @@ def _with_expected_band(audit: Audit, model: Any) -> Audit:
 
 
 def _headline(
-    audit: Audit, under: list[Failure], over: list[Failure], found: Accuracy | None
+    audit: Audit,
+    under: list[Failure],
+    over: list[Failure],
+    found: Accuracy | None,
+    bounds: Array | None,
 ) -> dict[str, Any]:
     summary, families = audit.summary, (audit.rules, audit.features, audit.groups, audit.sizes)
     n_tested = sum(map(len, families)) + (audit.slab.n > 0)
-    length, infinite = f"median {_say(summary.median_length)}", 100 * summary.share_infinite
-    if summary.is_one_sided:
-        length = f"one bound per row; {say_number(infinite)} % have none"
-    elif infinite > 0:
+    detail, infinite = f"median {_say(summary.median_length)}", 100 * summary.share_infinite
+    if infinite > 0:
         others = _say(summary.mean_finite_length)
-        length = f"{say_number(infinite)} % are infinite, the others {others}"
+        detail = f"{say_number(infinite)} % are infinite, the others {others}"
+    size, inside, made = ("Mean length", _say(summary.mean_length), detail), "in", "interval"
+    if summary.is_one_sided:
+        none = f"; {say_number(infinite)} % have none" if infinite > 0 else ""
+        size, inside, made = ("Mean length", "none", f"one bound per row{none}"), "within", "bound"
+        if bounds is not None and (end := open_end(bounds)) is not None:
+            made = ("upper bound", "lower bound")[end]
+            size = ("Mean bound", _say(float(bounds[:, 1 - end].mean())), size[2])
     band = f"95 % band: {say_band(summary.lower, summary.upper)}"
     if summary.n_calibration:
         expected = say_band(summary.expected_lower, summary.expected_upper)
@@ -238,16 +247,16 @@ def _headline(
     beyond = "parts of the rows, beyond chance"
     beyond += f"; {len(over):,} covered too often" if over else ""
     figures = [
-        ("Target", say_level(summary.confidence_level), "of rows in their interval"),
+        ("Target", say_level(summary.confidence_level), f"of rows {inside} their {made}"),
         ("Observed", say_share(summary.coverage), band),
-        ("Mean length", "none" if summary.is_one_sided else _say(summary.mean_length), length),
+        size,
         ("Coverage fails", f"{len(under):,} of {n_tested:,}", beyond),
     ]
     overall = f"Overall, this is {say_overall(summary)}."
     verdict = [overall, *_parts_sentences(audit, under, over, n_tested)]
-    lie = "lies in its" if summary.n == 1 else "lie in their"
+    lie = f"lies {inside} its" if summary.n == 1 else f"lie {inside} their"
     return {
-        "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} {lie} interval. "
+        "text": f"{say_share(summary.coverage)} of {say_rows(summary.n)} {lie} {made}. "
         f"The target is {say_level(summary.confidence_level)}.",
         "verdict": verdict + ([found.warning] if found and found.warning else []),
         "figures": [{"label": label, "value": v, "detail": text} for label, v, text in figures],

@@ -38,7 +38,7 @@ from localconformal.quantiles import Array, required_calibration_size
 from localconformal.regressors.base import calibrate_on, rows_of
 from localconformal.regressors.methods import methods
 from localconformal.rows import Index, check_frame, is_frame, make_frame, split_rows
-from localconformal.text import listing, say_rows, unknown_choice
+from localconformal.text import listing, option, say_rows, unknown_choice
 
 #: Short name of a method -> its estimator, such as slcp, split and cqr.
 METHODS = {
@@ -59,9 +59,9 @@ CALIBRATION_SHARE = 0.25
 #: With fewer rows to fit, folds are proposed; benchmarks/results/cross.md shows their gain.
 _FEW_ROWS = 1_500
 _PROPOSAL = (
-    "With so few rows, cv=10 (--cv 10) is worth trying: it sets no row aside to calibrate. On five "
-    "small tables this lowered the interval score of SLCP by 9 % on average; fitting took about 13 "
-    "times as long. Coverage of 1 - 2 alpha is then proven; 1 - alpha or a little more is usual."
+    "With so few rows, {} is worth trying: it sets no row aside to calibrate. On five small tables "
+    "this lowered the interval score of SLCP by 9 % on average; fitting took about 13 times as "
+    "long. Coverage of 1 - 2 alpha is then proven; 1 - alpha or a little more is usual."
 )
 #: Types of dict values that are columns; anything else is the value of a single row.
 _COLUMNS = (list, tuple, np.ndarray, pd.Series, pd.Index)
@@ -159,7 +159,7 @@ class Task:
         default = "conditional" if overlap else "slcp"
         named = method_name(default if self.method is None else self.method)
         object.__setattr__(self, "method", named)
-        _check_share("test_size", self.test_size)
+        _check_share(option("test_size", "--test-size"), self.test_size)
         if self.cv is not None and self.time is not None:
             raise ValueError(
                 f"got cv={self.cv!r} and a split by {self.time!r}; folds would train on later rows "
@@ -203,19 +203,20 @@ class Task:
             is_so, told, typed = zip(*(words for words, seen in found.items() if seen), strict=True)
             yield (
                 f"Every {self.target!r} is {' and '.join(is_so)}: if no other value is possible, "
-                f"{' and '.join(told)} ({' '.join(typed)}) would restrict bounds to such values."
+                f"{option(' and '.join(told), ' '.join(typed))} would restrict bounds to such "
+                "values."
             )
         if self.time is None and (named := listing(map(repr, days))):
             yield (
                 f"Rows were split at random, although the table has times ({named}). This assumes "
-                "that future rows are like past ones; a split by time checks on the last rows "
-                "instead."
+                "that future rows are like past ones; a split by time "
+                f"({option('time=', '--time COLUMN')}) checks on the last rows instead."
             )
         few = len(y) * (1.0 - self.test_size) < _FEW_ROWS
         has_folds = hasattr(getattr(localconformal, METHODS[self.method]), "cv")
         has_folds &= self.method != "conditional"
         if self.cv is None and self.time is None and few and has_folds:
-            yield _PROPOSAL
+            yield _PROPOSAL.format(option("cv=10", "--cv 10"))
         if self.cv is not None:
             yield (
                 "No row was set aside to calibrate; column types and labels were read from all "
@@ -275,7 +276,7 @@ def as_levels(given: Any, default: tuple[float, ...] = ()) -> tuple[float, ...]:
     if not levels:
         raise ValueError("got no confidence_level; expected one or more numbers inside (0, 1).")
     for level in levels:
-        _check_share("confidence_level", level)
+        _check_share(option("confidence_level", "--level"), level)
     return levels
 
 
@@ -286,7 +287,8 @@ def as_names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 def _check_share(name: str, value: float) -> None:
     if not 0.0 < value < 1.0:
-        raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1).")
+        percent = f", such as {value / 100.0:g}" if 50.0 <= value < 100.0 else ""
+        raise ValueError(f"{name} is {value:g}; expected a number inside (0, 1){percent}.")
 
 
 class Predicted(NamedTuple):
@@ -370,6 +372,26 @@ class TableModel:
         made = self.regressor.predict_interval(rows, level, output="frame", **beside)
         made.insert(0, "predicted", point)
         return made
+
+    def explain_width(
+        self, rows: Any, background: Any = None, *, confidence_level: float | None = None
+    ) -> Any:
+        """What each column adds to the width of each interval; see ``regressor.explain_width``.
+
+        Rows are raw, as in `predict`, and so are ``background`` rows. The frame has a column per
+        prepared feature (``sold.month`` of the times ``sold``), ``base`` and ``width``.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"size": np.arange(300.0), "price": np.arange(300.0) % 7})
+        >>> model = fit_table_model(table, "price", method="split", model="linear")
+        >>> list(model.explain_width({"size": 50}))
+        ['size', 'base', 'width']
+        """
+        X, beside = self._asked(rows)
+        others = None if background is None else self._asked(background)[0]
+        explain = self.regressor.explain_width
+        return _like_rows(explain(X, others, confidence_level=confidence_level, **beside), rows)
 
     def predict_file(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time as clock
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -17,19 +18,20 @@ from numpy.typing import NDArray
 from localconformal.audit import Audit, audit
 from localconformal.audit.audit import Accuracy, accuracy
 from localconformal.columns import name_of
+from localconformal.composition import ONE_SIDE
 from localconformal.io import tables
 from localconformal.io.files import write_together
 from localconformal.io.models import save_model
 from localconformal.io.tables import TableError, write_table
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
-from localconformal.preparation import as_pandas, in_time, read_target
+from localconformal.preparation import as_pandas, in_time, read_target, text_among_numbers
 from localconformal.progress import stage
 from localconformal.quantiles import Array
 from localconformal.report import write_report
 from localconformal.rows import Index, take_rows
 from localconformal.tabular import model as models
 from localconformal.tabular.model import TableModel, Task, as_names, fit_task
-from localconformal.text import json_text, say_number, say_rows
+from localconformal.text import json_text, listing, option, say_number, say_rows
 from localconformal.versions import PACKAGES, versions
 
 #: Fewest rows: in all, held out, and to fit.
@@ -44,6 +46,8 @@ _FILES = {
     "new intervals as CSV": "new-intervals.csv",
     "record": "run.json",
 }
+#: Predictions with a larger R2 on held-out rows are suspected of a leak.
+_LEAK_R2 = 0.999
 #: Hint on the page of a run if no groups were named.
 GROUP_HINT = "name their columns as groups"
 
@@ -74,12 +78,13 @@ class Run:
         """By level: coverage of the held-out rows, the band it is in 95 % of the time, lengths.
 
         The band assumes continuous scores. It is None across folds, where the distribution of
-        coverage is unknown, and for methods without a marginal guarantee.
+        coverage is unknown, and for methods without a marginal guarantee. With one side, there is
+        also the mean of that bound.
         """
         promise = self.model.regressor.guarantee_
         promised = promise.marginal and promise.proven_level is None
         sizes = (self.rows["calibrate"], self.rows["hold out"])
-        by_level = np.moveaxis(self.intervals, 2, 0)
+        by_level, one_side = np.moveaxis(self.intervals, 2, 0), ONE_SIDE.get(self.task.sides or "")
         return [
             {
                 "level": level,
@@ -87,9 +92,15 @@ class Run:
                 "band": list(coverage_band(*sizes, level)) if promised else None,
                 "mean_length": float(mean_length(self.y, bounds)),
                 "interval_score": float(interval_score(self.y, bounds, level)),
+                **({"mean_bound": float(bounds[:, one_side].mean())} if one_side else {}),
             }
             for level, bounds in zip(self.model.levels, by_level, strict=True)
         ]
+
+    @property
+    def made(self) -> str:
+        """What was made: intervals, upper bounds or lower bounds."""
+        return f"{self.task.sides} bounds" if self.task.sides in ONE_SIDE else "intervals"
 
     def record(self) -> dict[str, Any]:
         """Everything about the run except its rows, as in run.json."""
@@ -185,7 +196,8 @@ def run_table(
         options = (method, model, levels, law, named, by, random_state)
         task = Task(target, *options, identifier, test_size, time, support, integer, sides, cv)
         rows = known_rows(table, task, source)
-    fit, held = rows.split(random_state)
+        fit, held = rows.split(random_state)
+        check_groups(take_rows(rows.table, held), by)
     with _timed(seconds, "fit and calibrate"):
         fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, new)
     return _predict_and_audit(fitted, rows, held, len(table), seconds)
@@ -198,6 +210,9 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
     known, notes = np.flatnonzero(is_known), []
     if missing := len(y) - len(known):
         notes = [f"{missing:,} of {len(y):,} rows were left out: no finite {task.target!r}."]
+    odd = ((name, text_among_numbers(table[name])) for name in task.features)
+    if named := listing(f"{name!r} ({one[0]!r} in row {one[1]:,})" for name, one in odd if one):
+        notes.append(f"Text among numbers (rows are counted from 0): {named}.")
     if task.time is not None:
         known, on_time = _ordered(table[task.time], known)
         notes += on_time
@@ -212,6 +227,18 @@ def known_rows(table: Any, task: Task, source: str) -> KnownRows:
         raise TableError(f"a test size of {task.test_size:g} {parts}; expected {least}.")
     rows = KnownRows(take_rows(table, known), y[known], known, task, tuple(notes))
     return rows._replace(notes=(*notes, _order_note(rows))) if task.time else rows
+
+
+def check_groups(audited: Any, names: Sequence[str]) -> None:
+    """Raise a `TableError` if by one of these columns most rows are alone in their group."""
+    for name in names:
+        sizes = Counter(models.cell_labels(audited, [name])).values()
+        if 2 * sum(size == 1 for size in sizes) > len(audited):
+            raise TableError(
+                f"got column {name!r} as groups, with {len(sizes):,} values in {len(audited):,} "
+                "audited rows; expected groups of several rows each: choose a column with fewer "
+                "values."
+            )
 
 
 def _predict_and_audit(
@@ -230,7 +257,8 @@ def _predict_and_audit(
         y_pred = made["predicted"].to_numpy()
         found = audit(X, y, intervals[:, :, 0], groups, y_pred=y_pred, **options)
     days = model.preparation.day_columns.values()
-    notes = (*rows.notes, *task.notes(days, rows.y), *model.notes(lost))
+    precise = accuracy(y, y_pred)
+    notes = (*rows.notes, *task.notes(days, rows.y), *model.notes(lost), *_leak_notes(precise))
     made.insert(0, "actual", y)
     # Rows are identified by a column, or by an index that is more than a row number.
     is_named = tested.index.name is not None or tested.index.dtype.kind not in "iu"
@@ -239,8 +267,16 @@ def _predict_and_audit(
     counts = {"input": n_input, "with a target": len(rows.y), "train": used["train"]}
     counts |= {"calibrate": used["calibration"], "hold out": len(held)}
     table = models.with_row_names(made, rows.positions[held], names)
-    whole, precise = replace(found, notes=(*notes, *found.notes)), accuracy(y, y_pred)
+    whole = replace(found, notes=(*notes, *found.notes))
     return Run(task, model, whole, X, y, intervals, table, counts, precise, notes, seconds)
+
+
+def _leak_notes(found: Accuracy) -> Iterator[str]:
+    if found.r2 > _LEAK_R2:
+        yield (
+            "The predictions are almost exact: does a feature contain the target, or is it known "
+            f"only afterwards? Leave such columns out with {option('features=', '--features')}."
+        )
 
 
 @contextmanager
@@ -304,6 +340,7 @@ def write_run(
     files = {what: path.name for what, path in paths.items()}
     record = {**(about_run or {}), **run.record(), "files": files}
     made: list[models.Predicted] = []
+    titled = "Prediction intervals" if run.made == "intervals" else run.made.capitalize()
 
     def report(part: Path) -> None:
         write_report(
@@ -313,7 +350,7 @@ def write_run(
             y=run.y,
             intervals=run.intervals[:, :, 0],
             model=run.model.regressor,
-            title=f"Prediction intervals for {run.model.target}: how well do they cover?",
+            title=f"{titled} for {run.model.target}: how well do they cover?",
             y_pred=run.table["predicted"].to_numpy(),
             random_state=run.task.seed,
             group_hint=GROUP_HINT,
