@@ -59,6 +59,7 @@ def test_engines_miss_the_oracle_by_no_more_than_rounding(drawn):
     np.testing.assert_array_equal(found[:, 3], expected[:, 3])
 
 
+@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore:The requested sketch")
 @given(
     st.sampled_from(["auto", "exact", "sketch"]),

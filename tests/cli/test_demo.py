@@ -20,6 +20,7 @@ def test_slcp_is_close_to_the_truth_and_even_over_the_regions_and_the_seed_decid
     assert document["files"]["report"].endswith("report.html")
 
 
+@pytest.mark.ci
 def test_the_command_prints_the_table_and_writes_the_plot_and_the_report(tmp_path):
     out = tmp_path / "new" / "folder"
     result = call("demo", "--out", out)

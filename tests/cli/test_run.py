@@ -174,6 +174,7 @@ def test_one_side(data, tmp_path):
     refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")
 
 
+@pytest.mark.ci
 def test_folds_are_proposed_for_few_rows_and_set_none_aside(data, tmp_path):
     options = ["run", data, "-t", "price", *QUICK]
     plain = call_json(*options, "--out", tmp_path / "plain")

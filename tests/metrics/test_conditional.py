@@ -149,6 +149,7 @@ def test_p_values_are_uniform_under_independence():
         assert low <= np.sum(np.array(p) <= level) <= high
 
 
+@pytest.mark.ci
 def test_many_rows_are_drawn_from_and_their_order_does_not_matter():
     rng = np.random.default_rng(3)
     length = rng.exponential(size=12_000) ** 2
