@@ -249,9 +249,9 @@ class _Levels:
         return replace(self, now=self.now + self.gammas * (a - (off <= 0.0)), weights=mixed)
 
     def bound(self, n: int, lag: int) -> float:
-        """Bound on the share missed, after n labels; NaN if there is none."""
+        """Bound on the share missed, after n labels; infinite if there is none."""
         if len(self.gammas) > 1 or not self.gammas[0]:
-            return math.nan
+            return math.inf
         reach = np.maximum(self.alphas, 1.0 - self.alphas) + (lag + 1) * self.gammas
         return float(np.sum(reach / (self.gammas * n)))
 
@@ -299,8 +299,8 @@ class LongRunGuarantee:
     """What holds for a stream after ``n`` labels, ``n_missed`` of them outside their intervals.
 
     Without any assumption |n_missed / n - (1 - confidence_level)| <= ``bound``; if sides are
-    calibrated separately, only for n_missed / n above 1 - confidence_level. NaN if a method has no
-    bound.
+    calibrated separately, only for n_missed / n above 1 - confidence_level. Infinite if a method
+    has no bound.
     """
 
     confidence_level: float
@@ -313,7 +313,7 @@ class LongRunGuarantee:
     def __str__(self) -> str:
         share = f"{1.0 - self.n_missed / self.n:.4g}" if self.n else "none"
         lines = [f"Of {self.n:,} labels since adapting began, a share of {share} was covered."]
-        if self.n and not math.isnan(self.bound):
+        if self.n and math.isfinite(self.bound):
             lines.append(
                 f"Whatever the stream, the share is within {self.bound:.3g} of "
                 f"{self.confidence_level:g}."

@@ -240,7 +240,7 @@ class Feature:
         if self.kind == TIME:
             lost = np.isnan(self.numbers)
             seconds = np.rint(np.where(lost, 0.0, self.numbers) * _SECONDS_PER_DAY)
-            return np.where(lost, np.datetime64("NaT"), seconds.astype("datetime64[s]"))
+            return np.where(lost, np.datetime64("NaT", "s"), seconds.astype("datetime64[s]"))
         return self.numbers
 
     def positions(self, order_by: NDArray[Any] | None = None) -> Array:
