@@ -168,6 +168,9 @@ def test_one_side(data, tmp_path):
     assert np.isneginf(frame["lower"]).all()
     assert np.isfinite(frame["upper"]).all()
     assert "one bound per row" in page
+    (level,) = call_json(*options, "--sides", "lower")["coverage"]
+    frame = read_table(tmp_path / "out" / "intervals.csv")
+    assert level["mean_bound"] == pytest.approx(frame["lower"].mean())
     call_json(*options, "--sides", "upper", "--support", "-1000,")
     assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
     refuse(tmp_path, "There is no side 'above'", *options, "--sides", "above")
