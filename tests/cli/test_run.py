@@ -177,6 +177,16 @@ def test_one_side(data, tmp_path):
     refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")
 
 
+def test_the_report_says_which_features_make_intervals_wide_if_asked(data, tmp_path):
+    options = ["-t", "price", "--groups", "region", "--method", "mondrian", "--model", "linear"]
+    call_json("run", data, *options, "--out", tmp_path)
+    assert "Why intervals are wide" not in page_of(tmp_path)
+    call_json("run", data, *options, "--explain", "--out", tmp_path)
+    named = set(re.findall(r"The widest, row (\d+)", page_of(tmp_path)))
+    assert named <= set(read_table(tmp_path / "intervals.parquet")["row"].astype(str))
+    assert len(named) == 1
+
+
 @pytest.mark.ci
 def test_folds_are_proposed_for_few_rows_and_set_none_aside(data, tmp_path):
     options = ["run", data, "-t", "price", *QUICK]

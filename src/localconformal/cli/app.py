@@ -11,10 +11,11 @@ from localconformal.cli.audit import audit
 from localconformal.cli.compare import compare
 from localconformal.cli.console import EXIT_CODES, answering
 from localconformal.cli.demo import demo
-from localconformal.cli.run import predict, run
+from localconformal.cli.predict import explain, predict
+from localconformal.cli.run import run
 
 #: One function per command; users see its name and docstring.
-COMMANDS = (demo, run, predict, audit, compare)
+COMMANDS = (demo, run, predict, explain, audit, compare)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -1,8 +1,7 @@
-"""``localconformal run`` and ``predict``: checked intervals for a table, then for new rows."""
+"""``localconformal run``: checked intervals for a table."""
 
 from __future__ import annotations
 
-import functools
 import shlex
 import sys
 from collections.abc import Iterator
@@ -15,13 +14,11 @@ import typer
 from localconformal.cli import console
 from localconformal.io.files import check_outputs
 from localconformal.progress import stage
-from localconformal.text import say_band, say_level, say_number, say_rows, say_share
+from localconformal.text import say_band, say_level, say_number, say_share
 
 if TYPE_CHECKING:
     from localconformal.audit import Audit
     from localconformal.tabular.run import Run
-
-_as_run = functools.partial(typer.Option, show_default="as in the run")
 
 
 def run(
@@ -57,6 +54,9 @@ def run(
     time: Annotated[
         str | None, console.option(help="Column of times; the last rows are held out.")
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Report which features make intervals wide.")
+    ] = False,
     seed: console.Seed = 0,
     out: console.Out = Path("localconformal-run"),
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print each stage.")] = False,
@@ -107,6 +107,7 @@ def run(
             cv=int(cv) if cv and cv.isdecimal() else cv,
             source=str(data),
             new=new,
+            explain=explain,
         )
         command = shlex.join(["localconformal", *sys.argv[1:]])
         about_run = {"command": command, "data": {"file": data, "new": new}}
@@ -115,44 +116,6 @@ def run(
         paths, notes = write_run(done, out, new=new, about_run=about_run)
     document = {**about_run, **done.record(), "notes": notes, "files": paths}
     console.show(document, [*said, *map(console.prose, notes), ""], as_json)
-
-
-def predict(
-    model: Annotated[Path, console.argument(help="The model.skops of a run.")],
-    data: console.Data,
-    level: Annotated[
-        list[float] | None, _as_run("--level", "-l", help="Share of rows to cover; repeatable.")
-    ] = None,
-    identifier: Annotated[str | None, _as_run("--id", help="Column that identifies rows.")] = None,
-    out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("intervals.csv"),
-    batch_rows: Annotated[int, typer.Option(help="Rows held in memory at a time.", min=1)] = 65_536,
-    as_json: console.Json = False,
-) -> None:
-    """Predict new rows with the model of a run.
-
-    Reads and writes in batches, so files may be larger than memory. Rows keep their order; the
-    column row is their position in the input, from 0. Bounds are the columns lower and upper; with
-    several levels, lower_0.9, upper_0.9 and so on.
-
-    \b
-    Example:  localconformal predict homes/model.skops new.csv --out new-intervals.csv
-              localconformal predict homes/model.skops new/ --out new-intervals.parquet
-    """
-    from localconformal.io.models import ModelFileError, load_model
-    from localconformal.io.tables import check_suffix
-    from localconformal.tabular.model import TableModel
-
-    check_suffix(out)
-    check_outputs([out], [model, data])
-    fitted = load_model(model)
-    if not isinstance(fitted, TableModel):
-        kind = type(fitted).__name__
-        raise ModelFileError(f"{model} holds a {kind}; expected the model.skops of a run.")
-    asked: dict[str, Any] = {"identifier": identifier, "batch_rows": batch_rows}
-    done = fitted.predict_file(data, out, confidence_level=level or (), **asked)
-    document = {"rows": done.rows, "file": out, "target": fitted.target, "notes": done.notes}
-    said = [f"{say_rows(done.rows)} predicted.", *done.notes, f"Intervals: {out}"]
-    console.show(document, said, as_json)
 
 
 def _summary(done: Run) -> Iterator[Any]:

@@ -356,7 +356,7 @@ def _widths(explained: Any) -> dict[str, Any]:
     tables = [
         _table("On average", ("feature", "mean size"), [(names[j], float(mean[j])) for j in usual]),
         _table(
-            f"The widest, row {widest}",
+            f"The widest, row {getattr(explained, 'index', range(len(width)))[widest]}",
             ("feature", "part"),
             [(names[j], float(parts[widest, j])) for j in most[:_MAX_FEATURES]],
         ),

@@ -27,6 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import localconformal
 from localconformal.columns import is_missing, name_of
 from localconformal.composition import SIDES
+from localconformal.explanation import read_explained
 from localconformal.io import tables
 from localconformal.io.files import write_whole
 from localconformal.io.models import load_model
@@ -299,6 +300,15 @@ class Predicted(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Explained(NamedTuple):
+    """What `TableModel.explain_file` wrote, and the mean size of each feature's part."""
+
+    path: Path
+    rows: int
+    notes: tuple[str, ...]
+    sizes: dict[str, float]
+
+
 class ReadRows(NamedTuple):
     """Raw rows for a regressor: X (n, d), further arguments, and notes on values not used."""
 
@@ -390,8 +400,8 @@ class TableModel:
         """
         X, beside = self._asked(rows)
         others = None if background is None else self._asked(background)[0]
-        explain = self.regressor.explain_width
-        return _like_rows(explain(X, others, confidence_level=confidence_level, **beside), rows)
+        level, explain = confidence_level or self.levels[0], self.regressor.explain_width
+        return _like_rows(explain(X, others, confidence_level=level, **beside), rows)
 
     def predict_file(
         self,
@@ -417,14 +427,64 @@ class TableModel:
         batch_rows : int, default=65536
             Rows held in memory at a time.
         """
-        data, out, lost, done = Path(data), Path(out), Counter[str](), 0
-        present, levels = tables.table_columns(data), as_levels(confidence_level, self.levels)
-        if identifier is None and self.identifier in present:
-            identifier = self.identifier
-        tables.check_suffix(out)
+        levels = as_levels(confidence_level, self.levels)
+
+        def predicted(X: Any, beside: Mapping[str, Any]) -> Any:
+            return self.predict_prepared(X, beside, levels)
+
+        identifier = self._identifier(identifier, data)
         check_row_name(identifier, levels)
+        return self._write_batches("predict", data, out, predicted, identifier, batch_rows)
+
+    def explain_file(
+        self,
+        data: str | Path,
+        out: str | Path,
+        *,
+        confidence_level: float | None = None,
+        identifier: str | None = None,
+        batch_rows: int = tables.DEFAULT_ROWS,
+    ) -> Explained:
+        """Write `explain_width` of a table on disk, batch by batch, as `predict_file` does.
+
+        The file has ``row``, the identifier, a column per prepared feature, ``base`` and ``width``.
+        """
+        level = as_levels(confidence_level, self.levels)[0]
+        names = self.preparation.get_feature_names_out()
+        total, count = np.zeros(len(names)), 0
+
+        def explained(X: Any, beside: Mapping[str, Any]) -> Any:
+            nonlocal total, count
+            made = self.regressor.explain_width(X, confidence_level=level, **beside)
+            # Infinite intervals have no parts.
+            parts = read_explained(made)[1]
+            known = np.abs(parts[np.isfinite(parts).all(axis=1)])
+            total, count = total + known.sum(axis=0), count + len(known)
+            return made
+
+        identifier = self._identifier(identifier, data)
+        done = self._write_batches("explain", data, out, explained, identifier, batch_rows)
+        mean = total / count if count else np.full(len(names), np.nan)
+        return Explained(*done, dict(zip(names, mean.tolist(), strict=True)))
+
+    def _identifier(self, asked: str | None, data: str | Path) -> str | None:
+        """The column that identifies rows: the one asked for, or the model's if it is there."""
+        return asked or (self.identifier if self.identifier in tables.table_columns(data) else None)
+
+    def _write_batches(
+        self,
+        what: str,
+        data: str | Path,
+        out: str | Path,
+        make: Callable[[Any, Mapping[str, Any]], Any],
+        identifier: str | None,
+        batch_rows: int,
+    ) -> Predicted:
+        """Write the frames that ``make`` returns for prepared batches of a table on disk."""
+        data, out, lost, done = Path(data), Path(out), Counter[str](), 0
+        tables.check_suffix(out)
         named = [] if identifier is None else [identifier]
-        check_columns([*named, *self.stored_types], present, str(data))
+        check_columns([*named, *self.stored_types], tables.table_columns(data), str(data))
 
         def batches(step: Callable[[str], None]) -> Iterator[Any]:
             nonlocal done
@@ -434,13 +494,13 @@ class TableModel:
             for table, names in zip(read, beside if named else repeat({}), strict=False):
                 with tables.about(str(data)):
                     X, lost_here = self.preparation.read(table)
-                    made = self.predict_prepared(X, self.groups_of(table), levels)
+                    made = make(X, self.groups_of(table))
                 lost.update(lost_here)
                 yield with_row_names(made, table.index.to_numpy(), names.get(identifier))
                 done += len(made)
                 step(say_rows(done))
 
-        with stage("predict") as step:
+        with stage(what) as step:
             write_whole(out, lambda part: tables.write_table(batches(step), part))
         return Predicted(out, done, tuple(self.preparation.lost_notes(lost)))
 
@@ -641,9 +701,14 @@ def check_row_name(name: str | None, levels: Sequence[float]) -> None:
 
 
 def with_row_names(made: Any, rows: NDArray[Any], names: Any | None) -> Any:
-    """The frame with the position of each row in the input, and its name, in front."""
+    """The frame with the position of each row in the input, and its name, in front.
+
+    An underscore is added to a name that the frame has already, as a feature may.
+    """
     named = made.reset_index(drop=True)
-    if names is not None:
-        named.insert(0, names.name or "index", names.array)
-    named.insert(0, "row", rows)
+    first = {"row": rows} if names is None else {names.name or "index": names.array, "row": rows}
+    for name, values in first.items():
+        while name in named:
+            name += "_"
+        named.insert(0, name, values)
     return named

@@ -46,6 +46,8 @@ _FILES = {
     "new intervals as CSV": "new-intervals.csv",
     "record": "run.json",
 }
+#: Held-out rows whose widths are explained, if asked for.
+_EXPLAINED = 30
 #: Predictions with a larger R2 on held-out rows are suspected of a leak.
 _LEAK_R2 = 0.999
 #: Hint on the page of a run if no groups were named.
@@ -59,7 +61,8 @@ class Run:
     For these rows, ``X`` (n, d) has the prepared features, with ``y`` (n,) and ``intervals``
     (n, 2, L); ``table`` has ``row`` (position in the input, from 0), the identifier, ``actual``,
     ``predicted`` and bounds; ``X`` and ``table`` are pandas frames. ``audit`` is at the first
-    level, ``accuracy`` is about the point predictions, ``notes`` say what was done to the table.
+    level, ``accuracy`` is about the point predictions, ``notes`` say what was done to the table,
+    ``explained`` is `explain_width` of some of the rows, if asked for.
     """
 
     task: Task
@@ -73,6 +76,7 @@ class Run:
     accuracy: Accuracy
     notes: tuple[str, ...]
     seconds: dict[str, float]
+    explained: Any = None
 
     def coverage(self) -> list[dict[str, Any]]:
         """By level: coverage of the held-out rows, the band it is in 95 % of the time, lengths.
@@ -155,6 +159,7 @@ def run_table(
     cv: int | str | None = None,
     source: str = "The table",
     new: str | Path | None = None,
+    explain: bool = False,
 ) -> Run:
     """Hold rows out, fit and calibrate on the others, audit on the held-out rows.
 
@@ -178,6 +183,8 @@ def run_table(
         Name of the table in messages.
     new : str or Path, default=None
         A table to be predicted by `write_run`; that it has all columns is checked before the fit.
+    explain : bool, default=False
+        Whether to find out which features make intervals wide, for the report.
 
     Examples
     --------
@@ -200,7 +207,11 @@ def run_table(
         check_groups(take_rows(rows.table, held), by)
     with _timed(seconds, "fit and calibrate"):
         fitted = fit_task(take_rows(rows.table, fit), rows.y[fit], rows.task, new)
-    return _predict_and_audit(fitted, rows, held, len(table), seconds)
+    done = _predict_and_audit(fitted, rows, held, len(table), seconds)
+    if not explain:
+        return done
+    with _timed(seconds, "explain"):
+        return replace(done, explained=_explained(fitted, rows, held))
 
 
 def known_rows(table: Any, task: Task, source: str) -> KnownRows:
@@ -269,6 +280,14 @@ def _predict_and_audit(
     table = models.with_row_names(made, rows.positions[held], names)
     whole = replace(found, notes=(*notes, *found.notes))
     return Run(task, model, whole, X, y, intervals, table, counts, precise, notes, seconds)
+
+
+def _explained(model: TableModel, rows: KnownRows, held: Index) -> Any:
+    """`explain_width` of some held-out rows; the index is their position in the input."""
+    some = held[np.linspace(0, len(held) - 1, min(len(held), _EXPLAINED)).astype(int)]
+    X, beside, _ = model.read(take_rows(rows.table, some))
+    found = model.regressor.explain_width(X, confidence_level=model.levels[0], **beside)
+    return found.set_axis(rows.positions[some], axis=0)
 
 
 def _leak_notes(found: Accuracy) -> Iterator[str]:
@@ -352,6 +371,7 @@ def write_run(
             model=run.model.regressor,
             title=f"{titled} for {run.model.target}: how well do they cover?",
             y_pred=run.table["predicted"].to_numpy(),
+            explained=run.explained,
             random_state=run.task.seed,
             group_hint=GROUP_HINT,
         )
