@@ -71,7 +71,7 @@ def test_rows_with_a_missing_number_are_left_out_and_infinite_bounds_are_bounds(
 
 
 def test_columns_that_run_itself_wrote_are_no_features(tmp_path):
-    own = {"row": np.arange(N), "predicted": 0.0}
+    own = {"row": np.arange(N), "predicted": np.arange(N), "upper_0.5": np.arange(N)}
     table = rows().assign(**own)
     assert "row" in {cell["by"] for cell in found(table, tmp_path)["features"]}
     named = ["--y", "actual", "--lower", "low", "--upper", "high", "--out", tmp_path / "out"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,9 +107,10 @@ def _read_rows(
     if left_out := len(known) - len(kept):
         some = "1 row was" if left_out == 1 else f"{left_out:,} of {say_rows(len(known))} were"
         notes.append(f"{some} left out: {y}, {lower} or {upper} is missing there.")
-    # In the intervals.csv of a run, these two are no features.
-    own = ["row", "predicted"] if {"row", "actual"} <= set(columns) else []
-    others = [name for name in kept if name not in (*named, *own)]
+    # In the intervals.csv of a run, these are no features.
+    is_run = {"row", "actual"} <= set(columns)
+    own = re.compile(r"row|predicted|(lower|upper)_[\d.]+" if is_run else r"(?!)")
+    others = [name for name in kept if name not in named and not own.fullmatch(name)]
     X = kept[list(dict.fromkeys(among)) or others]
     if not X.shape[1]:
         X = X.assign(row=np.arange(len(X)))
