@@ -1,4 +1,4 @@
-"""What ``cv=10`` gains on small tables, and what it covers.
+"""What ``cv=10`` gains on small tables, and what it and ``cv="loo"`` cover.
 
 ``python -m benchmarks.cross tables`` fits SLCP with a quarter of the rows set aside and with ten
 folds to the same rows of small tables, and scores both on the same other rows. ``python -m
@@ -11,6 +11,7 @@ import argparse
 import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,19 +63,27 @@ def table_rows(table, repeat):
         }
 
 
+def split(model, cv):
+    return SplitConformalRegressor(model, cv=cv, random_state=0)
+
+
+def slcp(model, cv):
+    law = KernelLaw(bandwidth="median")
+    return SLCPRegressor(model, law=law, cv=cv, random_state=0, n_jobs=1)
+
+
+MAKERS = {"Split": split, "SLCP (kernel)": slcp}
 METHODS = {
-    "Split, cv=10": lambda model: SplitConformalRegressor(model, cv=K, random_state=0),
-    "SLCP (kernel), cv=10": lambda model: SLCPRegressor(
-        model, law=KernelLaw(bandwidth="median"), cv=K, random_state=0, n_jobs=1
-    ),
+    f"{name}, {cv=}": partial(make, cv=cv) for cv in (K, "loo") for name, make in MAKERS.items()
 }
 MODELS = {"least squares": LinearRegression(), "median regression": QuantileRegressor(alpha=0)}
-#: Method, model, scenario.
+#: Method, model, scenario; one fold per row where the folds' disagreement is all that may matter.
 CELLS = [
     (method, model, scenario)
     for method in METHODS
     for model, scenarios in zip(MODELS, (SCENARIOS, HEAVY_TAILED), strict=True)
     for scenario in scenarios
+    if "loo" not in method or (model == "least squares" and scenario in CONTINUOUS)
 ]
 
 

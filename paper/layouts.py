@@ -12,7 +12,7 @@ from paper.age import BANDWIDTH, BATCH
 from paper.models import FAMILIES
 from paper.simulations import FIGURES, PRINTED, SIMULATED
 from paper.tables import ON_NETWORK_ONLY, SIMULATIONS, TABLE1_COMPARED, TABLE3_COMPARED
-from paper.verdicts import LOG_RATIO, directed, printed
+from paper.verdicts import LOG_RATIO, WITHOUT, directed, printed
 
 NOT_YET = "This has not been run yet."
 MARKS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", UNDECIDED: "?"}
@@ -70,9 +70,15 @@ def line_table(lines: Sequence[Line]) -> str:
             | ({"what": line.of["quantity"]} if several else {})
             | ({"paper": value(line.paper)} if in_paper else {})
             | {"ours": amount(line), "verdict": line.verdict}
+            | ({"why": caveat(line)} if any(map(caveat, lines)) else {})
             for line in lines
         ]
     )
+
+
+def caveat(line: Line) -> str:
+    """Why a line cannot be compared, or without which data sets it is."""
+    return line.reason if line.verdict == CANNOT else "".join(line.reason.partition(WITHOUT)[1:])
 
 
 def table1_rows(lines: Sequence[Line]) -> list[Row]:
@@ -106,7 +112,7 @@ def ratio_table(lines: Sequence[Line]) -> str:
         way = one_of(lines, **{**line.of, "quantity": directed(LOG_RATIO, word)})
         row = {"": where(line), "paper": f"{line.paper:+.1f}", "ours": amount(line, 1)}
         row |= {"value": line.verdict, "direction": way.verdict if way else MISSING}
-        table.append({**row, "why": line.reason if line.verdict == CANNOT else ""})
+        table.append({**row, "why": caveat(line)})
     return markdown_table(table)
 
 

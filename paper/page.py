@@ -40,6 +40,7 @@ from paper.layouts import (
     amount,
     bandwidth_table,
     batch_table,
+    caveat,
     choose,
     figures_of,
     group_tables,
@@ -70,6 +71,7 @@ from paper.tables import (
 from paper.verdicts import NEGLIGIBLE, NEGLIGIBLE_GAP, SHARED_ROWS, TOLERANCES
 from paper.why import bandwidth_part, released_part
 
+NETWORK_COLUMNS = ("network", "method", "length", "coverage", "interval_score", "repeats")
 PAGE, TEMPLATE = "paper.md", Path(__file__).with_name("page.md")
 #: The page of five repeats, whose rule of verdicts was another one: claims, and comparisons.
 BEFORE_CLAIMS = {HOLDS: 2, IN_PART: 3, FAILS: 4, UNDECIDED: 2}
@@ -172,6 +174,7 @@ def page(runs: Mapping[str, Run], preset: Preset) -> str:
             runs["all_rows"].output, "Means over repeats", CHANGE_COLUMNS, TABLE1_COMPARED
         ),
         "table2": pair_table(lines["age"], "group", (OVERALL, *AGES), AGE_METHODS, variant=""),
+        "networks": own_table(runs["age"].output, "All images, by network", NETWORK_COLUMNS),
         "age_note": "\n\n".join(why_not_reached(runs["age"].rows)),
         "table3": markdown_table(table3_rows(table3)),
         "table3_ratios": ratio_table(table3),
@@ -347,7 +350,7 @@ def evidence(one: Judged) -> str:
 def evidence_row(line: Line) -> Row:
     """What a line is about, and what it says; the reason where it is more than a number."""
     row = {"where": where(line), "what": line.of.get("quantity", ""), "ours": amount(line)}
-    why = f": {line.reason}" if line.verdict == CANNOT else ""
+    why = f": {caveat(line)}" if caveat(line) else ""
     return {**row, "says": AS_EVIDENCE[line.verdict] + why}
 
 

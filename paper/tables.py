@@ -43,6 +43,7 @@ from paper.verdicts import (
     NEGLIGIBLE_GAP,
     SHARED_ROWS,
     TOLERANCES,
+    WITHOUT,
     below,
     between,
     compared,
@@ -219,22 +220,39 @@ def with_infinite(line: Line, rows: list[Row]) -> Line:
 def table1_difference_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
     """How much longer SLCP is than each other method on the same splits of exact data sets."""
     here, known, lines = exact_ones(rows), printed()["table1"][model], []
-    for method in compared_of(model)[1:]:
-        pair = (known["SLCP"][0], known[method][0])
-        why = cannot or left_out(here, method)
-        lines += length_difference({"model": model}, here, "SLCP", method, pair, why)
-    # On networks the paper calls CQR the best of the others.
-    for method in compared_of(model)[2:] if model == NETWORK else ():
-        pair = (known[BEST_ON_NETWORK][0], known[method][0])
-        why = cannot or left_out(here, method)
-        lines += length_difference({"model": model}, here, BEST_ON_NETWORK, method, pair, why)
+    pairs = [("SLCP", method) for method in compared_of(model)[1:]]
+    if model == NETWORK:
+        # The paper calls CQR the best of the others there.
+        pairs += [(BEST_ON_NETWORK, method) for method in compared_of(model)[2:]]
+    for first, second in pairs:
+        finite, note, why = where_finite(here, second)
+        paper = (known[first][0], known[second][0])
+        of, why = {"model": model}, cannot or why
+        lines += noted(length_difference(of, finite, first, second, paper, why), note)
     return lines
 
 
-def left_out(rows: list[Row], method: str) -> str:
-    """Why lengths of a method are no match for others'; empty where all of them are finite."""
-    share = infinite_share(select(rows, method=method))
-    return f"{share:.1f} % of {method}'s are infinite, left out" if share else ""
+def where_finite(rows: list[Row], method: str) -> tuple[list[Row], str, str]:
+    """Rows of data sets on which all intervals of a method are finite, and what is left out.
+
+    That is a note, or the reason why lengths cannot be compared: most data sets are left out.
+    """
+    sets = list(dict.fromkeys(row["dataset"] for row in rows))
+    mine = select(rows, method=method)
+    off = dict.fromkeys(row["dataset"] for row in mine if row.get("infinite"))
+    if not off:
+        return rows, "", ""
+    if 2 * len(off) > len(sets):
+        share = in_per_cent(over_repeats(mine, "infinite"))
+        told = f"some of {method}'s are infinite on {len(off)} of {len(sets)} data sets"
+        return rows, "", f"{told}, {share.value if share else 0.0:.1f} % in all, left out"
+    kept = [row for row in rows if row["dataset"] not in off]
+    return kept, f"{WITHOUT}{', '.join(off)}, where some of {method}'s are infinite", ""
+
+
+def noted(lines: list[Line], note: str) -> list[Line]:
+    """Lines with a note behind their reasons."""
+    return [replace(line, reason=f"{line.reason}; {note}") if note else line for line in lines]
 
 
 def table1_claim_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
@@ -249,9 +267,10 @@ def table1_claim_lines(rows: list[Row], model: str, cannot: str) -> list[Line]:
         about, said = of("SLCP", other, HIGHER), "the paper says higher"
         lines.append(between(about, gap, 0.0, inf, said, ALIKE, cannot))
     for first, second in EQUAL_RESIDUALS:
-        ours, why = log_ratio(here, first, second), cannot or left_out(here, second)
+        finite, note, why = where_finite(here, second)
         about, said = of(first, second, ON_EQUAL), "the paper says shorter"
-        lines.append(below(about, ours, 0.0, said, NEGLIGIBLE, why))
+        ours, why = log_ratio(finite, first, second), cannot or why
+        lines += noted([below(about, ours, 0.0, said, NEGLIGIBLE, why)], note)
     for method in UNPROMISED if model == NETWORK else ():
         share, high = (
             in_per_cent(over_repeats(select(rows, method=method), "coverage")),

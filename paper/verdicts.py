@@ -59,6 +59,8 @@ TOLERANCES = {
 #: points of coverage.
 NEGLIGIBLE, NEGLIGIBLE_GAP = 1.0, 0.5
 LOG_RATIO = "100 log ratio of lengths"
+#: Begins a note on data sets that are left out of a line.
+WITHOUT = "without "
 NO_VALUE, ONE_REPEAT = "not run: there is no value of ours", "one repeat has no standard error"
 SHARED_ROWS = (
     "Repeats are splits of the same data sets and share rows, so that their standard errors tell "

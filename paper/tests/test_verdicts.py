@@ -1,5 +1,6 @@
 """Laws of the rule of verdicts, for lines and for the paper's sentences."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -19,6 +20,7 @@ from benchmarks.harness import (
 )
 from benchmarks.tables import Mean
 from paper import EXPERIMENTS, load_experiment
+from paper.layouts import caveat
 from paper.sentences import (
     CLAIM_VERDICTS,
     CLAIMS,
@@ -29,6 +31,7 @@ from paper.sentences import (
     claim_verdict,
     judge,
 )
+from paper.tables import noted, where_finite
 from paper.verdicts import (
     NEGLIGIBLE,
     TOLERANCES,
@@ -165,3 +168,23 @@ def test_every_claim_has_lines_and_is_judged_by_nothing_else():
             }
             assert judge(claim, said).verdict in CLAIM_VERDICTS
             assert (judge(claim, said).verdict == HOLDS) == (verdict == REPRODUCED)
+
+
+def test_lengths_are_compared_where_all_are_finite_on_half_of_the_sets_at_least():
+    def rows_of(off):
+        return [
+            {"dataset": name, "method": method, "infinite": 0.1 * (method == "LCP" and name in off)}
+            for name in "abcd"
+            for method in ("SLCP", "LCP")
+        ]
+
+    every = rows_of("")
+    assert where_finite(every, "LCP") == (every, "", "")
+    kept, note, why = where_finite(rows_of("ad"), "LCP")
+    assert {row["dataset"] for row in kept} == {"b", "c"}
+    assert (note, why) == ("without a, d, where some of LCP's are infinite", "")
+    *_, why = where_finite([{**row, "repeat": 0} for row in rows_of("abc")], "LCP")
+    assert why == "some of LCP's are infinite on 3 of 4 data sets, 7.5 % in all, left out"
+    (line,) = noted([Line({}, None, 1.0, 0.1, REPRODUCED, "seen")], note)
+    assert caveat(line) == note
+    assert caveat(replace(line, reason="seen")) == ""
