@@ -110,7 +110,7 @@ TINY = Setting(
     "made", (1, 1), 8, (32, 16), 0.0, TrainingPlan(epochs=8, batch_size=32, shift=1, seed=1), 20
 )
 #: Trained networks: the first has no name, as its rows were stored before there were others. Each
-#: takes an hour and a half of a core, and is kept when it is trained.
+#: takes about an hour of a core, and is kept when it is trained.
 FIRST, SECOND, END_TO_END = None, "second training", "trained for quantiles"
 
 
@@ -335,7 +335,7 @@ YEARS = "length, years"
 #: The paper averages its age rows over five runs.
 MOST_REPEATS = 5
 OTHER_DATA = "other images and another network: the paper adds IMDB-WIKI and begins with ImageNet"
-NOT_RUN = "not run: the training of this network takes an hour and a half of a core"
+NOT_RUN = "not run: the training of this network takes about an hour of a core"
 BY_LABEL = "groups by the label: no method promises coverage there, and the paper's images differ"
 
 

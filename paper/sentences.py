@@ -123,7 +123,8 @@ def claim_verdict(counts: Mapping[str, int], always: bool = False) -> str:
     return FAILS if 2 * (against + equal) > total else UNDECIDED
 
 
-SHORTER, THAN_MEDIAN = directed(LOG_RATIO, "shorter"), directed(LONGER, "longer")
+SHORTER, SLCP_LONGER = directed(LOG_RATIO, "shorter"), directed(LOG_RATIO, "longer")
+THAN_MEDIAN = directed(LONGER, "longer")
 MEAN, TREES, WRONG = (
     FIGURES[name].title for name in ("forest_mean", "quantile_forest", "misspecified")
 )
@@ -192,9 +193,9 @@ CLAIMS = (
     ),
     Claim(
         "CD-Split is competitive on forests",
-        "CD-Split achieves competitive performance, particularly on random forests (5.3): here, it "
-        "is as much shorter or longer than SLCP as printed.",
-        (pick("table1", model="random_forest", method="SLCP / CDSplit", quantity=LOG_RATIO),),
+        "CD-Split achieves competitive performance, particularly on random forests (5.3), where "
+        "Table 1 has it shorter than SLCP.",
+        (pick("table1", model="random_forest", method="SLCP / CDSplit", quantity=SLCP_LONGER),),
         beside=IN_SAMPLE,
     ),
     Claim(
