@@ -13,6 +13,7 @@ from paper.check import again, chosen, row_differences
 from paper.layouts import amount, value
 from paper.page import PAGE, TEMPLATE, page, read_runs
 from paper.sentences import CLAIMS
+from paper.why import BY_WHOM, QUANTITY, flatness
 from registry import optional
 
 SMOKE, STANDARD = PRESETS["smoke"], PRESETS["standard"]
@@ -90,6 +91,18 @@ def test_rows_are_compared_but_for_times():
     auto = {**row, "method": "SLCP-auto"}
     assert not row_differences([auto], [{**auto, "length": 1.005}])
     assert row_differences([row], [{**row, "length": 1.005}])
+
+
+def test_the_mismatch_explains_flat_rows_only_if_right_indices_do_not():
+    def lines(right):
+        sizes = {"SLCP-RBF": 1.01, "released code, RBF": 1.0, BY_WHOM[2]: right}
+        of = {"model": "ridge", "quantity": QUANTITY, "share of rows": "30 %"}
+        return [Line({**of, "method": name}, 1.0, r, 0.1, REPRODUCED) for name, r in sizes.items()]
+
+    assert "at most 1.0, 0.0 and 2.0 % longer or shorter" in flatness(lines(1.02))
+    assert "does not explain" in flatness(lines(1.02))
+    assert "does not explain" not in flatness(lines(0.9))
+    assert flatness([]) == ""
 
 
 def test_numbers_are_shown_without_a_minus_before_zeros():
