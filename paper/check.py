@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Case, Preset, about, finished, perform, processor, read_store
+from benchmarks.harness import (
+    Case,
+    Preset,
+    about,
+    finished,
+    key,
+    perform,
+    processor,
+    read_store,
+)
 from paper import EXPERIMENTS, load_experiment
 from paper.models import NETWORK
 
@@ -60,7 +69,11 @@ def has_networks(name: str, case: Case) -> bool:
 
 def again(name: str, record: dict[str, Any], preset: Preset) -> list[str]:
     """Run the task of a record again; what differs, in words."""
-    new = perform(load_experiment(name), record["case"], preset, 0)
+    experiment = load_experiment(name)
+    # Seeds depend on the order of a case's fields, which a store sorts.
+    cases = {key(case): case for case in experiment.cases(preset)}
+    case = cases.get(key(record["case"]), record["case"])
+    new = perform(experiment, case, preset, 0)
     if new["error"] is not None:
         return [new["error"]]
     return row_differences(record["rows"], new["rows"])

@@ -59,7 +59,8 @@ class Perceptron(nn.Module):
         """Of the criterion at rows x (n, features) and y, in the order of the parameters.
 
         By hand, because autograd takes longer to note what is done than these small networks take
-        to do it. The operations are autograd's own, in its order, and so are all bits.
+        to do it. The operations are autograd's own, so that the two agree to rounding: the pinball
+        loss divides once where autograd multiplies by a rounded 1 / n.
         """
         *hidden, last = self.layers
         share, draw = 1.0 - self.dropout.share, self.dropout.generator
