@@ -177,6 +177,7 @@ def test_one_side(data, tmp_path):
     refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")
 
 
+@pytest.mark.ci
 def test_the_report_says_which_features_make_intervals_wide_if_asked(data, tmp_path):
     options = ["-t", "price", "--groups", "region", "--method", "mondrian", "--model", "linear"]
     call_json("run", data, *options, "--out", tmp_path)
