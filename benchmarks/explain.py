@@ -21,7 +21,7 @@ from localconformal import SLCPRegressor
 
 RESULTS = Path(__file__).parent / "results" / "explain.json"
 #: Rows and law -> seeds: most where a fit is quick.
-SEEDS = {(5_000, "auto"): 12, (5_000, "forest"): 3, (20_000, "auto"): 3, (50_000, "auto"): 3}
+SEEDS = {(5_000, "auto"): 40, (5_000, "forest"): 3, (20_000, "auto"): 3, (50_000, "auto"): 3}
 N_NEW, TRUE = 100, {0, 1}
 #: Least true part of a feature in a clear row, as a share of the mean width.
 CLEAR = 0.02
