@@ -29,9 +29,9 @@ from benchmarks.harness import (
     repeats_done,
     report,
 )
-from benchmarks.tables import MISSING, select, verdict_counts
+from benchmarks.tables import MISSING, verdict_counts
 from paper import EXPERIMENTS, load_experiment
-from paper.age import AGES, END_TO_END, why_not_reached
+from paper.age import AGES, own_network, why_not_reached
 from paper.data import DATASETS
 from paper.layouts import (
     AGE_METHODS,
@@ -72,12 +72,6 @@ from paper.verdicts import NEGLIGIBLE, NEGLIGIBLE_GAP, SHARED_ROWS, TOLERANCES
 from paper.why import bandwidth_part, released_part
 
 NETWORK_COLUMNS = ("network", "method", "length", "coverage", "interval_score", "repeats")
-#: Whether CQR's own network was trained -> a sentence.
-OWN_NETWORK = {
-    True: f"CQR has a network of its own too, {END_TO_END} from the first step.",
-    False: f"CQR with a network of its own, {END_TO_END} from the first step, has not been run: "
-    "the quantile head on the frozen trunk is all that stands for it.",
-}
 PAGE, TEMPLATE = "paper.md", Path(__file__).with_name("page.md")
 #: The page of five repeats, whose rule of verdicts was another one: claims, and comparisons.
 BEFORE_CLAIMS = {HOLDS: 2, IN_PART: 3, FAILS: 4, UNDECIDED: 2}
@@ -181,7 +175,7 @@ def page(runs: Mapping[str, Run], preset: Preset) -> str:
         ),
         "table2": pair_table(lines["age"], "group", (OVERALL, *AGES), AGE_METHODS, variant=""),
         "networks": own_table(runs["age"].output, "All images, by network", NETWORK_COLUMNS),
-        "end_to_end": OWN_NETWORK[bool(select(runs["age"].rows, network=END_TO_END))],
+        "end_to_end": own_network(runs["age"].rows),
         "age_note": "\n\n".join(why_not_reached(runs["age"].rows)),
         "table3": markdown_table(table3_rows(table3)),
         "table3_ratios": ratio_table(table3),

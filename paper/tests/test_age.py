@@ -1,6 +1,7 @@
 """The age experiment with a tiny network and made images, the network, and files of faces."""
 
 import io
+import re
 import sys
 from dataclasses import replace
 
@@ -157,6 +158,23 @@ def test_what_was_not_run_is_said_to_be_so():
     others = [line for line in lines if line.of["variant"] in (SECOND, END_TO_END)]
     assert others
     assert {line.reason for line in others} == {age.NOT_RUN}
+
+
+def test_a_sentence_about_one_network_counts_no_other():
+    rows = [
+        {"repeat": repeat, "network": network, **fields}
+        for repeat in range(2)
+        for network, years in ((FIRST, 6.0), (SECOND, 7.0), (END_TO_END, 8.0))
+        for fields in (
+            {"kind": age.MODEL, "mae": years, "within": 0.25},
+            {"group": OVERALL, "method": "CQR", "length": 3.0 * years},
+            {"group": OVERALL, "method": "SLCP", "length": 4.0 * years},
+        )
+    ]
+    (said,) = age.why_not_reached(rows)
+    assert "Here it is 6.0" in said
+    assert re.findall(r"\d+\.\d", age.own_network(rows)) == ["8.0", "6.0", "24.0", "18.0", "24.0"]
+    assert "has not been run" in age.own_network([row for row in rows if row["network"] is FIRST])
 
 
 def test_a_run_is_reported(features, tmp_path):
