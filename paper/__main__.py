@@ -97,7 +97,10 @@ def check_tasks(preset: Preset, folder: Path, asked: argparse.Namespace) -> int:
     for (name, record), problems in zip(tasks, results, strict=True):
         differing += bool(problems)
         case = " ".join(map(str, record["case"].values()))
-        print(f"{name} {case}: {'; '.join(problems) or 'equal'}", flush=True)
+        # Where rows differ, what changed since that commit is the first question.
+        made = f" (stored at {record['made']['commit'][:7]})" if problems else ""
+        said = "; ".join(problems) or "equal"
+        print(f"{name} {case}: {said}{made}", flush=True)
     print(f"{len(tasks) - differing} of {len(tasks)} tasks are equal to the store")
     return SOME_FAILED if differing else 0
 

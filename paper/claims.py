@@ -145,7 +145,7 @@ JUDGED = ("sim2", "rate")
 #: Why the other places cannot judge the proposition, by their bandwidth.
 OUTSIDE = {
     "median": "outside the proposition, whose proof asks for a bandwidth that shrinks",
-    "rate": "with 20 features the proof has -1/22, which these sizes can neither show nor refute",
+    "rate": "with 20 features the proof has -1/22 in the limit, which these sizes are far from",
 }
 PROPOSITION2_SIZES = (250, 500, 1_000, 2_000, 4_000, 8_000)
 #: With gap ~ n^b, a b above this needs more than a thousand times the rows to halve the gap.

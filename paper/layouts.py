@@ -16,6 +16,8 @@ from paper.verdicts import LOG_RATIO, WITHOUT, directed, printed
 
 NOT_YET = "This has not been run yet."
 MARKS = {REPRODUCED: "✓", NOT_REPRODUCED: "✗", UNDECIDED: "?"}
+#: Digits after the point, where fewer would show an error as 0.
+MOST_DIGITS = 5
 MODEL_NAMES = {"ridge": "Ridge", "random_forest": "Random forest", "neural_net": "Neural net"}
 
 
@@ -37,9 +39,11 @@ def value(number: float | None, digits: int = 2) -> str:
 
 
 def amount(line: Line | None, digits: int = 2) -> str:
-    """Ours with its standard error."""
+    """Ours with its standard error, of which one digit is shown at least."""
     if line is None or line.ours is None or line.error is None:
         return value(line and line.ours, digits)
+    while line.error and not round(line.error, digits) and digits < MOST_DIGITS:
+        digits += 1
     return f"{value(line.ours, digits)} ± {value(line.error, digits)}"
 
 

@@ -31,7 +31,10 @@ from benchmarks.harness import (
 )
 from benchmarks.tables import MISSING, verdict_counts
 from paper import EXPERIMENTS, load_experiment
+from paper.ablations import ALMOST, MOST_ROWS, OBVIOUS, TIME_FACTOR
 from paper.age import AGES, own_network, why_not_reached
+from paper.claims import AT_LEAST, SLOWEST
+from paper.costs import POWER_MARGIN
 from paper.data import DATASETS
 from paper.layouts import (
     AGE_METHODS,
@@ -59,6 +62,8 @@ from paper.layouts import (
 )
 from paper.sentences import CLAIM_VERDICTS, CLAIMS, FAILS, HOLDS, IN_PART, Judged, judge
 from paper.tables import (
+    ALIKE,
+    CONSERVATIVE,
     DEFAULT,
     DEFAULTS_COMPARED,
     EXACT,
@@ -159,6 +164,8 @@ def page(runs: Mapping[str, Run], preset: Preset) -> str:
         "tolerances": tolerances(),
         "negligible": f"{NEGLIGIBLE:g}",
         "negligible_gap": f"{NEGLIGIBLE_GAP:g}",
+        "alike": f"{ALIKE:g}",
+        "bounds": bounds(),
         "shared_rows": SHARED_ROWS,
         "claims": markdown_table([claim_row(one) for one in judged]),
         "before": markdown_table(before_rows(judged)),
@@ -222,7 +229,10 @@ OF_SEVERAL = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold"}
 #: Claims that the answer names.
 KEY = (
     *("Average coverage (Proposition 1)", "The generalised theorem"),
-    *("Asymptotic conditional coverage (Proposition 2)", "Shortest intervals"),
+    *(
+        "Asymptotic conditional coverage (Proposition 2), as the bandwidth shrinks",
+        "Shortest intervals",
+    ),
     *("Shortest intervals, on equal residuals", "Better conditional coverage by correlation"),
     "Better conditional coverage by known coverage and by group",
     "Robust to misspecified models",
@@ -247,8 +257,9 @@ def answer(judged: Sequence[Judged], runs: Mapping[str, Run]) -> str:
         line.verdict for run in runs.values() for line in run.lines if line.paper is not None
     )
     numbers = (
-        f"Of {sum(counts.values()):,} printed numbers, {counts[CANNOT]:,} cannot be compared or "
-        f"were not run; of the others, {counts[REPRODUCED]} are reproduced, "
+        f"Of {sum(counts.values()):,} comparisons with printed numbers, some with several models "
+        f"and with the arithmetic of the released code, {counts[CANNOT]:,} are not possible or "
+        f"were not run; in the others, {counts[REPRODUCED]} numbers are reproduced, "
         f"{counts[NOT_REPRODUCED]} are not, and {counts[UNDECIDED]} are undecided."
     )
     sentences = f"Of all {len(known)} sentences that were judged: {', '.join(totals)}."
@@ -261,8 +272,9 @@ def sizes(preset: Preset) -> str:
     return (
         f"The preset `{preset.name}` has {preset.repeats} repeats, {preset.network_repeats} where "
         f"networks are trained in many places; {rows} of a real data set, drawn anew for each "
-        f"repeat; and {preset.simulated_rows:,} rows of a simulation to train on. `all_rows` has "
-        "one data set with all of its rows."
+        f"repeat, and at most {MOST_ROWS:,} in `minibatch`, `bandwidth`, `capacity` and `levels`; "
+        f"and {preset.simulated_rows:,} rows of a simulation to train on. `all_rows` has one data "
+        "set with all of its rows."
     )
 
 
@@ -304,6 +316,19 @@ def tolerances() -> str:
         f"{100 * length:g} % of a length, {points:g} point of coverage, "
         f"{TOLERANCES['correlation'][1]:g} of a correlation, and {TOLERANCES['change'][1]:g} % of "
         "the length for how much longer one method or setting is than another"
+    )
+
+
+def bounds() -> str:
+    """What words of the paper were taken to mean."""
+    return (
+        f"a guaranteed coverage is above {AT_LEAST:g} %, an over-conservative one above "
+        f"{CONSERVATIVE:g} %; good is at most {100 * TOLERANCES['length'][0]:g} % longer; "
+        f"obviously or not much longer is above or below {OBVIOUS:g} %, almost no difference "
+        f"within {ALMOST:g} %; no harm is at most {NEGLIGIBLE_GAP:g} points of coverage and "
+        f"{NEGLIGIBLE:g} % of the length; a gap vanishes if its power of n is below {SLOWEST:g}; a "
+        f"power of n is that of the paper within {POWER_MARGIN:g}, and a run time within a factor "
+        f"of {TIME_FACTOR:g}"
     )
 
 

@@ -137,10 +137,10 @@ FIRST, BEST = (
 )
 OTHER_SPLITS = tuple(f"SLCP / {other}" for other in ("DistSplit", "CQR", "MADSplit"))
 IN_SAMPLE = (
-    "SLCP and CQR stand on quantile models, all other methods on models of the mean. SLCP's "
+    "SLCP and CQR are built on quantile models, all other methods on models of the mean. SLCP's "
     "reference scores are in sample here, as in the paper; those of LCP, MADSplit, DistSplit and "
-    "CDSplit are out of fold, which makes them shorter with flexible models. The comparison on "
-    "mean models and equal residuals is a claim of its own."
+    "CDSplit are out of fold. The comparison on mean models and equal residuals is a claim of its "
+    "own."
 )
 
 
@@ -181,8 +181,8 @@ CLAIMS = (
     ),
     Claim(
         "Shortest intervals, on equal residuals",
-        "The same, with SLCP and the other method on the same model of the mean, or on none, and "
-        "on residuals of one kind: both out of fold, or both in sample.",
+        "The same, with SLCP and the other method on the same model of the mean, and on residuals "
+        "of one kind: both out of fold, or both in sample.",
         (pick("table1", quantity=ON_EQUAL),),
     ),
     Claim(
@@ -271,7 +271,7 @@ CLAIMS = (
         (pick("capacity", method="SLCP", quantity="longer than CQR, %", **{"hidden size": BIG}),),
     ),
     Claim(
-        "Shorter than split conformal at every network size",
+        "Shorter than split conformal on networks",
         "Split conformal prediction is longer in general (appendix D).",
         (pick("capacity", method="SLCP", quantity="longer than split, %"),),
     ),
@@ -337,7 +337,7 @@ CLAIMS = (
         "CQR suffers from its loss on images",
         "CQR is sub-optimal because deep networks train badly with the quantile loss (5.3).",
         (pick("age", variant=END_TO_END, quantity=YEARS),),
-        beside="What a network that is trained so does on our images is below Table 2.",
+        beside="What we found with a network trained with the quantile loss is below Table 2.",
     ),
     Claim(
         "Average coverage (Proposition 1)",
@@ -349,7 +349,7 @@ CLAIMS = (
         always=True,
     ),
     Claim(
-        "Asymptotic conditional coverage (Proposition 2)",
+        "Asymptotic conditional coverage (Proposition 2), as the bandwidth shrinks",
         "As rows are added, the coverage at each x tends to the level (3.2, appendix A).",
         (pick("proposition2"),),
         beside="Judged with a bandwidth that shrinks, as the proof asks; the paper's median does "

@@ -65,7 +65,9 @@ def test_one_command_writes_tables_and_page_and_runs_nothing(tmp_path, capsys):
     rows = [{**row, "length": 2 * row["length"]} for row in record["rows"]]
     store.append({**record, "rows": rows})
     assert main(asked) == 3
-    assert "length was" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "length was" in said
+    assert f"(stored at {record['made']['commit'][:7]})" in said
 
 
 def test_a_check_takes_a_share_of_each_experiment(tmp_path):
