@@ -104,6 +104,7 @@ print(SplitConformalRegressor(random_state=0).fit(X, range(60)).predict_interval
 """
 
 
+@pytest.mark.ci
 def test_the_public_names_need_the_core_dependencies_alone():
     assert run(BLOCKED).splitlines() == ["[]", "(60, 2)"]
 

@@ -102,6 +102,7 @@ def test_a_plot_is_drawn_whatever_comes(name, n):
     render(axes)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_plot_uses_the_axes_it_is_given_and_reads_no_text_as_mathematics(name):
     given = list(Figure(layout="constrained").subplots(1, PANELS.get(name, 1), squeeze=False)[0])

@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import version
 from itertools import chain
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -62,6 +63,7 @@ CORE = {Requirement(text).name for text in project()["dependencies"]}
 FOR_USERS = set(project()["optional-dependencies"]) - FOR_DEVELOPERS
 
 
+@pytest.mark.ci
 def test_every_import_is_declared():
     used = {name for path in (ROOT / "src").rglob("*.py") for name in imported(path)}
     used -= {*sys.stdlib_module_names, project()["name"], *NOT_OURS}

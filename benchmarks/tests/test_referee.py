@@ -2,9 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from benchmarks import clear
 from benchmarks.speed import auto
+
+pytestmark = pytest.mark.ci
 
 
 def test_the_referee_pairs_our_scores_with_those_published(tmp_path, monkeypatch):

@@ -44,6 +44,7 @@ def covered(intervals):
     return (intervals[:, 0] <= Y_NEW[:, None]) & (Y_NEW[:, None] <= intervals[:, 1])
 
 
+@pytest.mark.parametrize("estimator_class", ci_but(KINDS, ESTIMATORS))
 @pytest.mark.parametrize("name", SUPPORTS)
 def test_no_y_is_lost_nothing_is_longer_and_levels_are_nested(estimator_class, name):
     support = SUPPORTS[name][1]

@@ -263,7 +263,7 @@ class PublicInterface(stateful.RuleBasedStateMachine):
 
 @pytest.mark.parametrize(
     "walks",
-    [20, pytest.param(100, marks=pytest.mark.ci), pytest.param(900, marks=pytest.mark.nightly)],
+    [5, pytest.param(100, marks=pytest.mark.ci), pytest.param(900, marks=pytest.mark.nightly)],
 )
 def test_random_walks(walks):
     chosen = {"max_examples": walks, "stateful_step_count": 12, "deadline": None}

@@ -321,6 +321,7 @@ def default():
     return SLCPRegressor(random_state=0).fit(*smooth_data(200, 0))
 
 
+@pytest.mark.ci
 def test_indices_out_of_range_are_refused(tmp_path):
     base = ensemble.RandomForestRegressor(3, random_state=0)
     forest = SLCPRegressor(base, law="forest", reference="holdout", random_state=0)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 import localconformal as lc
 from inner import ADJUSTMENTS, SCORES
-from registry import ESTIMATORS, awkward_data, light, smooth_data
+from registry import ESTIMATORS, awkward_data, ci_but, light, smooth_data
 
 CELLS = 187
 Z = norm.isf(0.001 / CELLS)
@@ -72,7 +72,7 @@ def test_every_estimator(cls, data):
 EVERY = [*ADJUSTMENTS, lc.MonotoneAdjustment(lambda v, F, theta: F.quantile(F.level) + theta - v)]
 
 
-@pytest.mark.parametrize("sides", SIDES)
+@pytest.mark.parametrize("sides", ci_but(["joint"], SIDES))
 @pytest.mark.parametrize(("adjustment", "data"), with_and_without_ties(["additive"], EVERY))
 def test_every_adjustment_and_side(adjustment, sides, data):
     model = local(adjustment=adjustment, sides=sides)
