@@ -154,6 +154,7 @@ def test_notes_name_options_as_they_are_typed(tmp_path):
     assert "=" in " ".join(run_table(table, "rooms", method="split", model="linear").notes)
 
 
+@pytest.mark.ci
 def test_one_side(data, tmp_path):
     options = ["run", data, "-t", "price", "--law", "uniform", "--model", "linear"]
     options += ["--out", tmp_path / "out"]

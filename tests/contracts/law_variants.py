@@ -65,7 +65,7 @@ VARIANTS = {
     "stacked-models": lc.StackedLaw([*LIGHT.values(), lc.ScaledLaw(), lc.ResponseLaw()]),
     "nested": lc.ResponseLaw(lc.StackedLaw([lc.ScaledLaw(), "kernel"]), n_jobs=1),
 }
-#: Further settings of a law that is there in another one.
+#: Further settings of a law that is there in another one, and laws whose fits take longest.
 SLOW = {
     *(f"bandwidth-{name}" for name in BANDWIDTHS),
     *(f"forest-{target}" for target in TARGETS),
@@ -78,7 +78,7 @@ SLOW = {
         "neighbors-7",
     ),
     *("nested", "outputs", "response-alone", "scaled-kernel", "auto-outputs"),
-    *("stacked-fixed", "stacked-models"),
+    *("stacked-fixed", "stacked-models", "auto", "outputs-spread"),
 }
 #: Fitted with what a point model says; the others are told nothing.
 WITH_OUTPUTS = {name for name in VARIANTS if "outputs" in name}

@@ -132,7 +132,7 @@ def test_model_selection(estimator_class):
     assert search.best_estimator_.predict_interval(X).shape == (150, 2)
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("make", ci_but([pd.DataFrame], [pd.DataFrame, pl.DataFrame]))
 def test_frames(estimator_class, make):
     X, y = smooth_data(200, seed=6)
     names = {"columns" if make is pd.DataFrame else "schema": ["a", "b"]}

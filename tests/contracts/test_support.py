@@ -75,6 +75,7 @@ def test_counts_are_the_whole_numbers_that_the_plain_interval_holds(estimator_cl
             assert abs(found[0] - (lower + upper) / 2) <= 0.5 or (found[0], upper < 0) == (0, True)
 
 
+@pytest.mark.parametrize("estimator_class", ci_but(KINDS, ESTIMATORS))
 def test_one_by_one_frames_and_clones(estimator_class):
     model = fitted(estimator_class, "counts")
     batch = model.predict_interval(X_NEW[:20], LEVELS)
