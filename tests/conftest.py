@@ -7,9 +7,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from registry import ESTIMATORS
+from registry import ESTIMATORS, QUICK, ci_but
 
 
-@pytest.fixture(params=ESTIMATORS, ids=lambda cls: cls.__name__)
+@pytest.fixture(params=ci_but(QUICK, ESTIMATORS), ids=lambda cls: cls.__name__)
 def estimator_class(request):
     return request.param

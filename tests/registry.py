@@ -27,6 +27,15 @@ KINDS = [
     localconformal.SLCPRegressor,
 ]
 
+#: These, and one of each other correction: what contracts are tested on by default.
+QUICK = [
+    *KINDS,
+    localconformal.ConditionalConformalRegressor,
+    localconformal.MondrianConformalRegressor,
+    localconformal.SplitConformalRegressor,
+    localconformal.WeightedConformalRegressor,
+]
+
 #: Methods without a guarantee, whose behaviour has tests of its own.
 NOT_VALID = {"LVDRegressor"}
 
