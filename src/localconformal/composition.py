@@ -216,13 +216,24 @@ class Parts:
         else:
             with np.errstate(over="ignore"):
                 p = self.adjustment.score(np.clip(V, limits.min, limits.max), F, local)
-        return np.where(np.isposinf(V)[:, :, None], np.inf, np.maximum(p, limits.min))
+        return _known(np.where(np.isposinf(V)[:, :, None], np.inf, np.maximum(p, limits.min)))
 
     @property
     def rows_at_a_time(self) -> int:
         """Rows held at once; longer queries are split into parts."""
         most = None if self.adjustment is None else self.adjustment.rows_at_a_time
         return most or ROWS_AT_A_TIME
+
+
+def _known(values: Array) -> Array:
+    """Adjusted scores or thresholds (n, S, L); an error if any is NaN, as no interval follows."""
+    bad = np.count_nonzero(np.isnan(values).any(axis=(1, 2)))
+    if bad:
+        raise ValueError(
+            f"the local law is NaN for {bad} of {len(values)} rows; expected numbers: check what "
+            "the law's model predicts there, or the adjustment."
+        )
+    return values
 
 
 @dataclass(frozen=True)
@@ -248,7 +259,8 @@ class Placed:
         T = theta
         if self.parts.adjustment is not None:
             T = self.parts.adjustment.threshold(theta, self.F, self.parts.sides.levels(levels))
-        T = np.broadcast_to(np.where(np.isposinf(theta), np.inf, T), (self.F.n, *T.shape[1:]))
+        T = _known(np.where(np.isposinf(theta), np.inf, T))
+        T = np.broadcast_to(T, (self.F.n, *T.shape[1:]))
         return self.parts.score.bounds(self.band, self.parts.sides.thresholds(T))
 
 

@@ -116,15 +116,23 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
                 f"got cv={cv} and n_samples={n}; expected at least 2 folds and at most one per row."
             )
         cv = KFold(int(cv), shuffle=True, random_state=seed)
-    folds = [tuple(map(np.asarray, fold)) for fold in check_cv(cv).split(np.empty((n, 1)), y)]
-    held = np.concatenate([fold for _, fold in folds])
+    try:
+        pairs = list(check_cv(cv).split(np.empty((n, 1)), y))
+        folds = [(np.asarray(rest), np.asarray(fold)) for rest, fold in pairs]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"got cv={cv!r}, which does not split the rows ({error}); expected a number of folds, "
+            "a splitter such as KFold(5), or a list of pairs (other rows, fold), such as "
+            "list(GroupKFold(5).split(X, y, groups))."
+        ) from error
+    held = np.concatenate([np.empty(0, dtype=np.intp), *(fold for _, fold in folds)])
     apart = all(len(rest) and not np.isin(rest, fold).any() for rest, fold in folds)
     if not apart or not np.array_equal(np.sort(held), np.arange(n)):
         raise ValueError(
             f"got cv={cv!r}, whose {len(folds)} folds hold out {len(held)} of {n} rows; expected "
             "folds that hold out every row once and train on the others, such as KFold."
         )
-    return folds  # type: ignore[return-value]
+    return folds
 
 
 @dataclass(frozen=True)

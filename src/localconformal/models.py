@@ -225,7 +225,9 @@ def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float] | A
     if not says:
         return columns
     order = np.argsort(known)
-    return interpolate(columns[:n, order], known[order], np.asarray(levels))
+    # Infinite columns become NaN, which is refused where bounds or scores follow from them.
+    with np.errstate(invalid="ignore"):
+        return interpolate(columns[:n, order], known[order], np.asarray(levels))
 
 
 def interpolate(curves: Array, levels: Array, asked: Array) -> Array:

@@ -250,6 +250,27 @@ def test_any_object_with_the_methods_of_a_law(adjustment):
     refuses(lambda: theirs.set_params(adjustment="multiplicative-expectation").fit(X, Y), "mean of")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_law_that_is_no_number_somewhere_is_refused_at_fit_and_at_new_rows(value):
+    class Quantiles:
+        quantiles = (0.05, 0.95)
+        unknown = np.inf
+
+        def predict(self, X):
+            x = np.asarray(X)[:, 0]
+            ends = np.column_stack([x - 2.0, x + 2.0])
+            return np.where(x[:, None] > self.unknown, [value, value], ends)
+
+    law = lc.LearnedLaw(Quantiles())
+    model = light(lc.SLCPRegressor, law=law).fit(X, Y)
+    far = np.full((2, X.shape[1]), [[0.0], [1e6]])
+    Quantiles.unknown = 1e5
+    refuses(lambda: model.predict_interval(far), "NaN for 1 of 2 rows; expected numbers")
+    Quantiles.unknown = np.median(X[:, 0])
+    with np.errstate(invalid="ignore"):
+        refuses(lambda: light(lc.SLCPRegressor, law=law).fit(X, Y), "expected numbers")
+
+
 def test_a_fit_that_fails_leaves_no_model_behind(estimator_class):
     class Fails(LinearRegression):
         def fit(self, X, y):

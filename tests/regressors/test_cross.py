@@ -10,7 +10,7 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import BaggingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -302,6 +302,19 @@ def test_what_folds_do_not_give_is_refused_in_a_sentence():
     monitor = optional("localconformal.monitor")
     with pytest.raises(ValueError, match="with cv=; call conformalize"):
         monitor.CoverageMonitor(model)
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        ([1, 2], r"got cv=\[1, 2\], which does not split the rows"),
+        (GroupKFold(3), r"'groups' .*list\(GroupKFold\(5\)\.split"),
+        (iter([]), "whose 0 folds hold out 0 of"),
+    ],
+)
+def test_folds_that_do_not_split_the_rows_are_refused_in_a_sentence(cv, words):
+    with pytest.raises(ValueError, match=words):
+        light(SplitConformalRegressor, cv=cv).fit(X, Y)
 
 
 def test_too_few_rows_for_the_level_are_infinite_and_say_so():
