@@ -238,12 +238,12 @@ class Support:
             raise ValueError(
                 f"y has {np.count_nonzero(outside)} of {len(y)} values outside the support from "
                 f"{self.low:g} to {self.high:g}, such as {y[outside][0]}; correct these rows, "
-                "or pass a wider support=."
+                "or give a wider support."
             )
         if self.whole and (broken := y % 1.0 != 0.0).any():
             raise ValueError(
                 f"y has {np.count_nonzero(broken)} of {len(y)} values that are not whole numbers, "
-                f"such as {y[broken][0]}; correct these rows, or pass integer=False."
+                f"such as {y[broken][0]}; correct these rows, or leave integer out."
             )
         return y
 

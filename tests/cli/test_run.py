@@ -208,6 +208,7 @@ def test_folds_are_proposed_for_few_rows_and_set_none_aside(data, tmp_path):
     assert "320 to train and calibrate" in said
     for message, more in {
         "choose one of loo": ["--cv", "ten"],
+        "--cv is 1; expected loo": ["--cv", "1"],
         "which has no cv": ["--cv", "5", "--method", "lcp"],
         "later rows than they score": ["--cv", "5", "--time", "sold"],
     }.items():

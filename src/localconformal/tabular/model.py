@@ -266,6 +266,9 @@ class Task:
                 raise ValueError(f"{said}; leave it out or choose another method.")
             if isinstance(given, str) and given not in choices:
                 raise unknown_choice(name.removesuffix("s"), given, choices)
+            if isinstance(given, int) and given < 2:
+                said = f"{option('cv', '--cv')} is {given}"
+                raise ValueError(f"{said}; expected loo or a number of folds, at least 2.")
             made.set_params(**{name: given})
         return made
 
