@@ -533,9 +533,8 @@ def own_network(rows: list[Row]) -> str:
     return (
         f"CQR has a network of its own too, {END_TO_END} from the first step. On test images its "
         f"median has a mean absolute error of {own_error} years, and the mean of the first "
-        f"training {error}, though it is a median that makes this error least. Its intervals are "
-        f"{own_length} years long, those of the quantile head on the frozen trunk {length}, and "
-        f"SLCP's {slcp_length}."
+        f"training {error}; this error favours a median. Its intervals are {own_length} years "
+        f"long, those of the quantile head on the frozen trunk {length}, and SLCP's {slcp_length}."
     )
 
 

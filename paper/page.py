@@ -161,11 +161,7 @@ def page(runs: Mapping[str, Run], preset: Preset) -> str:
         "sizes": sizes(preset),
         "runs": markdown_table(run_rows(runs)),
         "machine": machine(runs),
-        "tolerances": tolerances(),
-        "negligible": f"{NEGLIGIBLE:g}",
-        "negligible_gap": f"{NEGLIGIBLE_GAP:g}",
-        "alike": f"{ALIKE:g}",
-        "bounds": bounds(),
+        **rules(),
         "shared_rows": SHARED_ROWS,
         "claims": markdown_table([claim_row(one) for one in judged]),
         "before": markdown_table(before_rows(judged)),
@@ -317,6 +313,13 @@ def tolerances() -> str:
         f"{TOLERANCES['correlation'][1]:g} of a correlation, and {TOLERANCES['change'][1]:g} % of "
         "the length for how much longer one method or setting is than another"
     )
+
+
+def rules() -> dict[str, str]:
+    """How verdicts are made, in numbers and words."""
+    negligible = {"negligible": NEGLIGIBLE, "negligible_gap": NEGLIGIBLE_GAP, "alike": ALIKE}
+    numbers = {name: f"{value:g}" for name, value in negligible.items()}
+    return {"tolerances": tolerances(), **numbers, "bounds": bounds()}
 
 
 def bounds() -> str:

@@ -231,7 +231,7 @@ def _known(values: Array) -> Array:
     if bad:
         raise ValueError(
             f"the local law is NaN for {bad} of {len(values)} rows; expected numbers: check what "
-            "the law's model predicts there, or the adjustment."
+            "the law, or the adjustment, gives there."
         )
     return values
 

@@ -225,7 +225,7 @@ def predict_quantiles(models: Sequence[Any], X: Any, levels: Sequence[float] | A
     if not says:
         return columns
     order = np.argsort(known)
-    # Infinite columns become NaN, which is refused where bounds or scores follow from them.
+    # Infinite columns become NaN, which laws and scores refuse.
     with np.errstate(invalid="ignore"):
         return interpolate(columns[:n, order], known[order], np.asarray(levels))
 

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import localconformal as lc
+from localconformal.laws.base import GRID, Knots
 from localconformal.metrics import coverage
 from registry import ESTIMATORS, KINDS, awkward_data, ci_but, light, smooth_data
 
@@ -250,8 +251,9 @@ def test_any_object_with_the_methods_of_a_law(adjustment):
     refuses(lambda: theirs.set_params(adjustment="multiplicative-expectation").fit(X, Y), "mean of")
 
 
+@pytest.mark.parametrize("cls", [lc.CDSplitRegressor, lc.DistSplitRegressor, lc.SLCPRegressor])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_law_that_is_no_number_somewhere_is_refused_at_fit_and_at_new_rows(value):
+def test_a_law_whose_model_predicts_no_number_is_refused_wherever_it_is_asked(cls, value):
     class Quantiles:
         quantiles = (0.05, 0.95)
         unknown = np.inf
@@ -261,14 +263,31 @@ def test_a_law_that_is_no_number_somewhere_is_refused_at_fit_and_at_new_rows(val
             ends = np.column_stack([x - 2.0, x + 2.0])
             return np.where(x[:, None] > self.unknown, [value, value], ends)
 
-    law = lc.LearnedLaw(Quantiles())
-    model = light(lc.SLCPRegressor, law=law).fit(X, Y)
-    far = np.full((2, X.shape[1]), [[0.0], [1e6]])
+    def make():
+        return light(cls, law=lc.LearnedLaw(Quantiles()))
+
+    model, far = make().fit(X, Y), np.full((2, X.shape[1]), [[0.0], [1e6]])
     Quantiles.unknown = 1e5
-    refuses(lambda: model.predict_interval(far), "NaN for 1 of 2 rows; expected numbers")
+    words = "Quantiles predicts NaN or infinite quantiles for 1 of 2 rows; expected finite"
+    refuses(lambda: model.predict_interval(far), words)
+    if cls is not lc.CDSplitRegressor:
+        refuses(lambda: model.predict_quantiles(far, [0.1, 0.9]), words)
     Quantiles.unknown = np.median(X[:, 0])
-    with np.errstate(invalid="ignore"):
-        refuses(lambda: light(lc.SLCPRegressor, law=law).fit(X, Y), "expected numbers")
+    refuses(lambda: make().fit(X, Y), "NaN or infinite quantiles for .* expected finite")
+
+
+def test_a_law_of_a_users_own_that_is_nan_is_refused_at_fit_and_at_new_rows():
+    class Broken(lc.UniformLaw):
+        broken = False
+
+        def at(self, rows):
+            F = super().at(rows)
+            return Knots(GRID, np.full((len(rows), len(GRID)), np.nan)) if self.broken else F
+
+    model = fit(cls=LOCAL, law=Broken())
+    Broken.broken = True
+    refuses(lambda: model.predict_interval(X[:3]), "law is NaN for 3 of 3 rows; expected numbers")
+    refuses(lambda: fit(cls=LOCAL, law=Broken()), "law is NaN for .* rows; expected numbers")
 
 
 def test_a_fit_that_fails_leaves_no_model_behind(estimator_class):

@@ -317,6 +317,13 @@ def test_folds_that_do_not_split_the_rows_are_refused_in_a_sentence(cv, words):
         light(SplitConformalRegressor, cv=cv).fit(X, Y)
 
 
+def test_a_splitter_in_a_model_file_is_refused_with_the_remedy(tmp_path):
+    models = optional("localconformal.io.models")
+    model = light(SplitConformalRegressor, cv=KFold(4)).fit(X, Y)
+    with pytest.raises(models.ModelFileError, match="a number of folds as cv"):
+        models.save_model(model, tmp_path / "model.skops")
+
+
 def test_too_few_rows_for_the_level_are_infinite_and_say_so():
     model = light(SplitConformalRegressor, cv="loo").fit(X[:8], Y[:8])
     with pytest.warns(UserWarning, match="needs at least 9"):

@@ -117,7 +117,7 @@ def model_bytes(model: Any) -> bytes:
     if unknown:
         why = f"it holds {', '.join(unknown)}, which a model file may not contain"
         remedy = "use another model from scikit-learn, LightGBM or XGBoost, or pickle it yourself"
-        if all(kind.startswith("sklearn.model_selection.") for kind in unknown):
+        if all(kind.startswith("sklearn.model_selection._split.") for kind in unknown):
             remedy = "fit with a number of folds as cv, or pickle it yourself"
         raise ModelFileError(f"{name} cannot be saved: {why}; {remedy}.")
     return data

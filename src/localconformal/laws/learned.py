@@ -131,6 +131,12 @@ class LearnedLaw(Law):
             asked = [partial(predict_column, model, seen) for model in self.models_]
             jobs = self.n_jobs if len(seen) > FEW_ROWS else 1
             columns = np.stack(in_threads(asked, jobs), axis=1)
+        bad = np.count_nonzero(~np.isfinite(columns).all(axis=1))
+        if bad:
+            raise ValueError(
+                f"{type(self.models_[0]).__name__} predicts NaN or infinite quantiles for {bad} of "
+                f"{len(columns)} rows; expected finite numbers: check those rows or the model."
+            )
         if self.centre_ is not None:
             columns = columns - rows.of(self.centre_).point[:, None]
         return np.sort(columns, axis=1)
