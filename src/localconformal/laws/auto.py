@@ -7,8 +7,10 @@
    Its answer at a training row is held out: trees not grown on the row, without its own entry.
 3. Three readings of the same leaves are laws of y: m plus the quantiles of r; the same for
    g(y) - g(m), with g a logarithm or an asinh, mapped back; the quantiles of y itself.
-4. All readings use leaves of the same size: the finest whose held-out pinball loss is within two
-   standard errors of the best. Then their quantiles are averaged, with weights for each side.
+4. All readings use leaves of the same size: the finest whose held-out pinball loss is within one
+   standard error of the best. The first reading is used alone unless an average of all of them
+   gains more than one standard error; both sides have the same weights unless weights for each
+   side gain as much again.
 5. For a response of few values on a lattice, such as grades, quantiles are moved inward to lattice
    points, by a share of a step chosen on held-out rows.
 
@@ -58,9 +60,8 @@ _SHARE, _ROWS = 0.5, 10_000
 _BINS, _MANY = 64, 20_000
 #: Number of rows up to which there are twice as many trees.
 _FEW = 5_000
-#: Standard errors by which larger leaves must be better: a held-out row uses half the trees, so
-#: small leaves look worse than they are.
-_SURE = 2.0
+#: Standard errors by which larger leaves, or more weights, must be better to be chosen.
+_SURE = 1.0
 #: Smallest difference in g(m) that trees see, in mean absolute residuals, if rows are not few.
 _SEEN = 0.1
 #: Quantiles are clipped at this distance, in units of the response.
@@ -232,18 +233,15 @@ class AutoLaw(Law):
         for depth in _DEPTHS:
             forest.set_depth(depth)
             Q = self._read(forest, leaves[few], m[few], levels, cells[few], held[few])
-            W = _weights_by_side(Q, z[few], levels)
+            W = _weights(Q, z[few], levels)
             losses[depth] = _losses(_average(Q, W), z[few], levels)
         best = min(losses, key=lambda depth: losses[depth].mean())
-        error = {d: (x - losses[best]).std() / np.sqrt(len(x)) for d, x in losses.items()}
-        self.depth_ = min(
-            d for d, x in losses.items() if (x - losses[best]).mean() <= _SURE * error[d]
-        )
+        self.depth_ = min(d for d, loss in losses.items() if not _is_more(loss - losses[best]))
         most = len(forest.roots_) * _DEPTHS[self.depth_] // _DEPTHS[5]
         leaves, held = leaves[:, :most], np.ascontiguousarray(held[:, :most])
         forest.keep_trees(most).set_depth(self.depth_)
         Q = self._read(forest, np.ascontiguousarray(leaves), m, levels, cells, held)
-        W = _weights_by_side(Q, z, levels)
+        W = _weights(Q, z, levels)
         sides = zip(levels, np.moveaxis(Q, 2, 0), strict=True)
         each = [[_losses(q[:, None], z, level).mean() for q in side] for level, side in sides]
         self.losses_ = np.array(each) * self.blend_.units_.unit
@@ -375,10 +373,26 @@ def _average(Q: Array, W: Array) -> Array:
     return np.asarray(sum(w * q for w, q in zip(W, Q, strict=True)))
 
 
-def _weights_by_side(Q: Array, z: Array, levels: Array) -> Array:
-    """Simplex weights of readings (V, n, L), separately at each level: (V, L)."""
+def _weights(Q: Array, z: Array, levels: Array) -> Array:
+    """Weights of readings (V, n, L) at each level, (V, L): the simplest that are good enough.
+
+    The first reading alone; or simplex weights, the same for all levels; or separate ones. Widths
+    by the others also depend on what moves the mean, which must be worth it.
+    """
+    kept = np.zeros((len(Q), len(levels)))
+    kept[0] = 1.0
+    same = fade(simplex_weights(Q, z, levels))
     each = [fade(simplex_weights(Q[:, :, [j]], z, levels[[j]])) for j in range(len(levels))]
-    return np.stack(each, axis=1)
+    for W in (np.repeat(same[:, None], len(levels), axis=1), np.stack(each, axis=1)):
+        gain = _losses(_average(Q, kept), z, levels) - _losses(_average(Q, W), z, levels)
+        kept = W if _is_more(gain) else kept
+    return kept
+
+
+def _is_more(differences: Array) -> bool:
+    """Whether the mean of differences (n,) is above 0 by more than `_SURE` standard errors."""
+    error = differences.std() / np.sqrt(len(differences))
+    return bool(differences.mean() > _SURE * error)
 
 
 def _losses(q: Array, z: Array, levels: Array) -> Array:
