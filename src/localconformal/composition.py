@@ -293,6 +293,11 @@ class Calibration:
         """Number of calibration rows."""
         return len(self.V)
 
+    @property
+    def folds(self) -> tuple[Calibration, ...]:
+        """Sets of rows with parts of their own: one here, K across folds."""
+        return (self,)
+
     def scores(self, levels: Array) -> Array:
         """Adjusted scores p(V_i, F_i) at levels (L,): (n, S, L); computed once per level."""
         return self._each("p", lambda one: self.parts.adjusted(self.V, self.F, one), levels)

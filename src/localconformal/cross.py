@@ -176,9 +176,7 @@ class CrossCalibration:
     def bounds(self, rows: Rows, levels: Array) -> Array:
         """Raw bounds (m, 2, L), some rows at a time."""
         raw = np.empty((len(rows), 2, len(levels)))
-        wide = sum(min(fold.n, _PROBES) for fold in self.folds)
-        most = min(self.parts.rows_at_a_time, max(1, _HELD // wide))
-        for part, some in rows.parts(most):
+        for part, some in rows.parts(min(self.parts.rows_at_a_time, at_a_time(self.folds))):
             placed = [fold.parts.at(some) for fold in self.folds]
             for l, level in enumerate(levels):
                 raw[part, :, l] = self._at_level(placed, np.array([level]))
@@ -202,6 +200,11 @@ class CrossCalibration:
         ranks = _ranks(self.parts, self.n, level)
         asked = np.broadcast_to(ranks, (placed[0].F.n, 2))
         return order_statistic(ask, [fold.n for fold in self.folds], asked) * _OUTWARD[:, 0]
+
+
+def at_a_time(folds: Sequence[Calibration], columns: int = 1) -> int:
+    """New rows whose order statistics, so many for each, are found at once."""
+    return max(1, _HELD // (columns * sum(min(fold.n, _PROBES) for fold in folds)))
 
 
 def _ranks(parts: Parts, n: int, level: Array) -> NDArray[np.intp]:

@@ -21,13 +21,16 @@ A rank alone would not be enough. A law is a step function: it ranks every v bey
 1, and a law of few steps gives many rows the same rank. The excess distinguishes them, so quantiles
 stay finite and are calibrated to 1 / (n + 1), not to the height of a step. Without a law, all ranks
 are equal and the excess is v itself: the conformal predictive system.
+
+Across folds (``cv=``), a row's place is compared with that of (x, y) by the parts that have not
+seen the row, and N is the sum over folds; q_k is the k-th smallest of the responses that all places
+have at x. At most twice the probability of each inequality is then proven, as for CV+.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -35,7 +38,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from localconformal.composition import Correction, Parts, Placed
+from localconformal.composition import Calibration, Correction, Parts, Placed
+from localconformal.cross import at_a_time, order_statistic
 from localconformal.laws.base import LocalLaws
 from localconformal.metrics import crps
 from localconformal.quantiles import (
@@ -54,6 +58,8 @@ _CRPS_VALUES, _CRPS_ROWS = 200, 10_000
 _Places = NDArray[np.complex128]
 _Ranks = NDArray[np.intp]
 _Flags = NDArray[np.bool_]
+#: Sorted places (n,) of the rows of a fold, and at new rows the parts that placed them.
+_Fold = tuple[_Places, Placed]
 
 # Ranks count steps of 2^-30: sums of weights that differ only by rounding have the same rank.
 # Half a step is far above the guards of the laws' quantiles, so those do not matter.
@@ -61,24 +67,57 @@ _STEPS = 2.0**30
 _NO_LAW = _STEPS / 2.0
 
 
-def _cdf(places: _Places, at: Placed, y: Array) -> Array:
-    """H(y | x) at m rows, given the sorted places (n,) of calibration rows: y (m, k) -> (m, k)."""
-    edge, score = _upper_edge(at.band), at.parts.score
-    v = np.stack([score.values(edge, column)[:, 1] for column in y.T], axis=1)
-    below = np.searchsorted(places, _place(v, at.F), side="right")
-    whole = len(places) + 1
+def _cdf(folds: list[_Fold], y: Array) -> Array:
+    """H(y | x) at m rows, given the places of calibration rows: y (m, k) -> (m, k)."""
+    below = np.zeros(y.shape, dtype=np.intp)
+    for places, at in folds:
+        edge, score = _upper_edge(at.band), at.parts.score
+        v = np.stack([score.values(edge, column)[:, 1] for column in y.T], axis=1)
+        below += np.searchsorted(places, _place(v, at.F), side="right")
+    whole = _count(folds) + 1
     return np.clip(0.5, below / whole, (below + 1) / whole)
 
 
-def _quantiles(places: _Places, at: Placed, levels: Array) -> Array:
+def _quantiles(folds: list[_Fold], levels: Array) -> Array:
     """Inverse of `_cdf`: levels (L,) -> (m, L).
 
     Rounded down below level 1/2 and up from there: a response with exactly the score of a
     calibration row must not fall outside.
     """
-    n, ranks = len(places), _outward_ranks(len(places), levels)
-    values = _responses(places[np.clip(ranks, 1, n) - 1], at, levels >= 0.5)
+    n = _count(folds)
+    ranks = _outward_ranks(n, levels)
+    values = _of_rank(folds, np.clip(ranks, 1, n), levels >= 0.5)
     return np.where(ranks < 1, -np.inf, np.where(ranks > n, np.inf, values))
+
+
+def _count(folds: list[_Fold]) -> int:
+    return sum(len(places) for places, _ in folds)
+
+
+def _of_rank(folds: list[_Fold], ranks: _Ranks, up: Any = True) -> Array:
+    """Responses of these ranks (L,), from 1, among those of all places: (m, L)."""
+    if len(folds) == 1:
+        places, at = folds[0]
+        return _responses(places[ranks - 1], at, up)
+    up = np.broadcast_to(up, ranks.shape)
+
+    def ask(k: int, index: _Ranks) -> Array:
+        places, at = folds[k]
+        found = _responses(places[index.reshape(len(index), -1)], at, np.repeat(up, index.shape[2]))
+        return found.reshape(index.shape)
+
+    asked = np.broadcast_to(ranks, (folds[0][1].F.n, len(ranks)))
+    return order_statistic(ask, [len(places) for places, _ in folds], asked)
+
+
+def _of_row(folds: list[_Fold], drawn: _Ranks) -> Array:
+    """Responses at the places of these calibration rows, counted over folds: (m, k) -> (m, k)."""
+    values, first = np.empty(drawn.shape), 0
+    for places, at in folds:
+        mine = (first <= drawn) & (drawn < first + len(places))
+        found = _responses(places[np.where(mine, drawn - first, 0)], at)
+        values, first = np.where(mine, found, values), first + len(places)
+    return values
 
 
 def _responses(places: _Places, at: Placed, up: Any = True) -> Array:
@@ -182,9 +221,10 @@ class WithPredictiveDistribution:
         >>> SLCPRegressor(law="forest").fit(X, y).predict_quantiles(X, [0.25, 0.5, 0.75]).shape
         (200, 3)
         """
-        places, t = self._places(), as_levels(levels, "levels")
-        n, asked = len(places), np.atleast_1d(t)
-        found = [_quantiles(places, at, asked) for _, at in self._placed(X)]
+        t = as_levels(levels, "levels")
+        asked = np.atleast_1d(t)
+        found = [_quantiles(folds, asked) for _, folds in self._placed(X, len(asked))]
+        n = self.calibration_.n
         values = _in_order(self._support.nearest(np.concatenate(found)), asked)
         outside = np.any((ranks := _outward_ranks(n, t)) < 1) or np.any(ranks > n)
         if outside and np.isinf(values).any():
@@ -211,11 +251,11 @@ class WithPredictiveDistribution:
             from its upper end on. With ``integer``, the CDF of responses rounded to the nearest
             whole number: the inverse of the quantiles, and the distribution of `sample`.
         """
-        places, table = self._places(), _check_responses(y, len(X))
+        table = _check_responses(y, len(X))
         columns, support = table[:, None] if table.ndim == 1 else table, self._support
         columns = np.floor(columns) if support.whole else columns
         asked = columns + 0.5 if support.whole else columns
-        found = [_cdf(places, at, asked[part]) for part, at in self._placed(X)]
+        found = [_cdf(folds, asked[part]) for part, folds in self._placed(X)]
         inside = np.where(columns >= support.high, 1.0, np.concatenate(found))
         return np.where(columns < support.low, 0.0, inside).reshape(table.shape)
 
@@ -237,14 +277,13 @@ class WithPredictiveDistribution:
         -------
         array of shape (m, n_samples)
         """
-        places = self._places()
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"got n_samples={n_samples!r}; expected a whole number of at least 1.")
         random = check_random_state(random_state)
         draws = []
-        for _, at in self._placed(X):
-            drawn = random.randint(len(places), size=(at.F.n, int(n_samples)))
-            draws.append(self._support.nearest(_responses(places[drawn], at)))
+        for part, folds in self._placed(X):
+            drawn = random.randint(_count(folds), size=(part.stop - part.start, int(n_samples)))
+            draws.append(self._support.nearest(_of_row(folds, drawn)))
         return np.concatenate(draws)
 
     def crps(self, X: Any, y: ArrayLike) -> float:
@@ -252,31 +291,36 @@ class WithPredictiveDistribution:
 
         `localconformal.metrics.crps` of 200 equally likely values, as `sample` would draw them.
         """
-        places, target = self._places(), _check_responses(y, len(X)).reshape(len(X))
-        shares = (np.arange(_CRPS_VALUES) + 0.5) / _CRPS_VALUES
-        spread = places[np.ceil(len(places) * shares).astype(np.intp) - 1]
-        total = 0.0
-        for part, at in self._placed(X, _CRPS_ROWS):
-            values = self._support.nearest(_responses(spread, at))
+        target = _check_responses(y, len(X)).reshape(len(X))
+        shares, total = (np.arange(_CRPS_VALUES) + 0.5) / _CRPS_VALUES, 0.0
+        for part, folds in self._placed(X, _CRPS_VALUES, _CRPS_ROWS):
+            ranks = np.ceil(_count(folds) * shares).astype(np.intp)
+            values = self._support.nearest(_of_rank(folds, ranks))
             total += len(values) * crps(target[part], values)
         return total / len(target)
 
     # ---- parts -----------------------------------------------------------------------------
 
-    def _placed(self, X: Any, most: int = ROWS_AT_A_TIME) -> Iterator[tuple[slice, Placed]]:
-        """The model and the local laws at X, some rows at a time."""
+    def _placed(
+        self, X: Any, columns: int = 1, most: int = ROWS_AT_A_TIME
+    ) -> Iterator[tuple[slice, list[_Fold]]]:
+        """Places of calibration rows, and the parts at X, some rows at a time."""
+        places = self._places()
+        sets = self.calibration_.folds
+        most = min(most, at_a_time(sets, columns)) if len(sets) > 1 else most
         for part, rows in self._rows(X).parts(most):
-            yield part, self.parts_.at(rows)
+            yield part, [(p, one.parts.at(rows)) for p, one in zip(places, sets, strict=True)]
 
-    def _places(self) -> _Places:
-        """Sorted places of the calibration rows (n,), computed on first use."""
+    def _places(self) -> list[_Places]:
+        """Sorted places of the calibration rows of each fold (n,), computed on first use."""
         self._check_calibrated()
         if (reason := self._why_no_distribution()) is not None:
             raise ValueError(reason)
-        calibration, V = self.calibration_, self.calibration_.V
-        find = partial(_place, V[:, -1:], calibration.F)
-        places: _Places = calibration.once("places", lambda: np.sort(find()[:, 0]))
-        return places
+
+        def sorted_places(one: Calibration) -> _Places:
+            return np.sort(_place(one.V[:, -1:], one.F)[:, 0])
+
+        return [one.once("places", sorted_places, one) for one in self.calibration_.folds]
 
     def _why_no_distribution(self) -> str | None:
         """A sentence if there are only intervals, else None."""

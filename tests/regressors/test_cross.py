@@ -295,10 +295,80 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(message):
         light(cls, **options).fit(X, Y)
 
 
+# ---- predictive distribution --------------------------------------------------------------------
+
+SHARES = np.array([0.03, 0.25, 0.5, 0.8, 0.97])
+
+
+def responses_by_hand(model):
+    """The response of each calibration row's place at new rows, by its own fold: (m, n)."""
+    tables = []
+    for fold in model.calibration_.folds:
+        single = light(LocalizedConformalRegressor).fit(X, Y)
+        single.parts_, single.calibration_ = fold.parts, fold
+        ranks = (np.arange(fold.n) + 1) / (fold.n + 1)
+        tables.append(single.predict_quantiles(X_NEW, ranks))
+    return np.concatenate(tables, axis=1)
+
+
+@pytest.mark.parametrize("name", ci_but(["slcp"], ["slcp", "plain", "theta", "response", "upper"]))
+@pytest.mark.parametrize("probes", [256, 9])
+def test_quantiles_are_order_statistics_of_the_folds_own(name, probes, monkeypatch):
+    monkeypatch.setattr(cross, "_PROBES", probes)
+    model = make(name).fit(X, Y)
+    n, table = len(Y), np.sort(responses_by_hand(model), axis=1)
+    exact = (n + 1) * SHARES
+    ranks = np.where(SHARES < 0.5, np.floor(exact), np.ceil(exact)).astype(int)
+    found = model.predict_quantiles(X_NEW, SHARES)
+    np.testing.assert_allclose(found, table[:, ranks - 1], rtol=1e-9, atol=1e-9)
+    alone = np.concatenate([model.predict_quantiles(X_NEW[[i]], SHARES) for i in range(5)])
+    np.testing.assert_allclose(alone, found[:5], rtol=1e-12)
+
+
+def test_quantiles_without_a_law_are_the_textbook_formula():
+    model = LocalizedConformalRegressor(LinearRegression(), adjustment="plain", cv=FOLDS).fit(X, Y)
+    ends = []
+    for rest, fold in FOLDS.split(X):
+        line = LinearRegression().fit(X[rest], Y[rest])
+        ends.append(line.predict(X_NEW)[:, None] + Y[fold] - line.predict(X[fold]))
+    place = int(np.ceil(0.8 * (len(Y) + 1)))
+    expected = np.sort(np.concatenate(ends, axis=1))[:, place - 1]
+    np.testing.assert_allclose(model.predict_quantiles(X_NEW, 0.8), expected, rtol=0, atol=1e-9)
+
+
+def test_the_distribution_function_inverts_the_quantiles_and_samples_follow_it():
+    model = make("slcp").fit(X, Y)
+    q = model.predict_quantiles(X_NEW, SHARES)
+    apart = 1e-6 * np.ptp(Y)
+    up, down = model.predict_cdf(X_NEW, q + apart), model.predict_cdf(X_NEW, q - apart)
+    below = SHARES < 0.5
+    assert np.all(np.where(below, up > SHARES, up >= SHARES))
+    assert np.all(np.where(below, down <= SHARES, down < SHARES + 1 / len(Y)))
+    drawn = model.sample(X_NEW, 4_000, random_state=0)
+    shares = np.mean(drawn[:, :, None] <= q[:, None], axis=1)
+    assert np.abs(shares - SHARES).max() < 0.05
+    near = np.abs(drawn[:, :400, None] - drawn[:, None, 400:800]).mean() / 2.0
+    by_sample = np.abs(drawn[: len(X_NEW)] - Y[: len(X_NEW), None]).mean() - near
+    assert model.crps(X_NEW, Y[: len(X_NEW)]) == pytest.approx(by_sample, rel=0.05)
+    assert "at most 2 t" in model.guarantee_.predictive
+
+
+@pytest.mark.ci
+def test_quantiles_across_folds_cover_about_their_level():
+    above = []
+    for seed in range(60):
+        A, b = smooth_data(120, seed)
+        new, y = smooth_data(200, 1_000 + seed)
+        model = light(SLCPRegressor, cv=5, law=KernelLaw()).fit(A, b)
+        above.append(np.mean(y[:, None] > model.predict_quantiles(new, [0.1, 0.5, 0.9]), axis=0))
+    assert np.abs(np.mean(above, axis=0) - [0.9, 0.5, 0.1]).max() < 0.025
+
+
 def test_what_folds_do_not_give_is_refused_in_a_sentence():
+    bags = SLCPRegressor(RandomForestRegressor(50), adjustment="plain", cv="oob", random_state=0)
+    with pytest.raises(ValueError, match="gives only intervals; use cv=10, or call conformalize"):
+        bags.fit(X, Y).predict_quantiles(X_NEW, 0.5)
     model = light(SLCPRegressor, cv=4).fit(X, Y)
-    with pytest.raises(ValueError, match="gives only intervals; call conformalize"):
-        model.predict_quantiles(X_NEW, 0.5)
     monitor = optional("localconformal.monitor")
     with pytest.raises(ValueError, match="with cv=; call conformalize"):
         monitor.CoverageMonitor(model)

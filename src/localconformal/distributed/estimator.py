@@ -229,6 +229,9 @@ class KnownCalibration:
             "call conformalize with rows in memory first."
         )
 
+    #: Nor are rows by fold, which a predictive distribution asks for.
+    folds = V
+
 
 def order_statistics(parts: Sequence[Any], n: int, ranks: Sequence[int]) -> Any:
     """A step for values (K,): the number of a given rank in each column, from 1; +inf beyond n.

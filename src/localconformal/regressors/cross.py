@@ -12,7 +12,7 @@ from localconformal.composition import Correction, Method, Task
 from localconformal.cross import CrossCalibration, OutOfBag
 from localconformal.quantiles import Array
 from localconformal.regressors.base import BaseConformalRegressor
-from localconformal.regressors.guarantee import Guarantee
+from localconformal.regressors.guarantee import Guarantee, predictive_promise
 from localconformal.rows import Rows
 
 _EXCHANGEABLE = (
@@ -83,12 +83,19 @@ class WithFolds(BaseConformalRegressor):
         assumed = (_EXCHANGEABLE, *promise.assumptions[1:])
         noted = (_BAGS,) if isinstance(self.calibration_, OutOfBag) else ()
         caveats = (*promise.caveats, *noted)
-        return replace(promise, proven_level=proven, assumptions=assumed, caveats=caveats)
+        predictive = promise.predictive and predictive_promise(None, self.calibration_.lost)
+        return replace(
+            promise,
+            proven_level=proven,
+            assumptions=assumed,
+            caveats=caveats,
+            predictive=predictive,
+        )
 
     def _why_no_distribution(self) -> str | None:
-        if self._is_crossed:
+        if isinstance(self.calibration_, OutOfBag):
             return (
-                f"{type(self).__name__} with cv={self.cv!r} gives only intervals; call "
-                "conformalize with rows that the model has not seen, or fit with cv=None."
+                f"{type(self).__name__} with cv='oob' gives only intervals; use cv=10, or call "
+                "conformalize with rows that the model has not seen."
             )
         return super()._why_no_distribution()

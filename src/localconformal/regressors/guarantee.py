@@ -11,13 +11,22 @@ _IN_PRACTICE = (
 )
 
 
-def predictive_promise(n_calibration: int | None) -> str:
-    """What `predict_quantiles` and `predict_cdf` promise, with this many calibration rows."""
+def predictive_promise(n_calibration: int | None, lost: float | None = None) -> str:
+    """What `predict_quantiles` and `predict_cdf` promise, with this many calibration rows.
+
+    Across folds, the probabilities may be twice as large and ``lost`` more.
+    """
     step = "" if n_calibration is None else f" = {1.0 / (n_calibration + 1):.3g}"
+    most = ("t", "1 - t") if lost is None else (f"2 t + {lost:.3g}", f"2 (1 - t) + {lost:.3g}")
+    near = (
+        f"without ties in y each is within 1 / (n + 1){step} of that"
+        if lost is None
+        else "in practice the probabilities are about t and 1 - t"
+    )
     return (
         "On average over new rows, y lies below its predicted t-quantile with probability at "
-        "most t (t < 1/2) and above it with probability at most 1 - t (t >= 1/2), at any "
-        f"sample size; without ties in y each is within 1 / (n + 1){step} of that.\n"
+        f"most {most[0]} (t < 1/2) and above it with probability at most {most[1]} (t >= 1/2), at "
+        f"any sample size; {near}.\n"
         "Note: the shape of the distribution at each x is the local law's estimate; at a "
         "given x, quantiles, probabilities, samples and CRPS carry no guarantee."
     )
