@@ -3,8 +3,8 @@
 ``python -m benchmarks.cross tables`` fits SLCP with a quarter of the rows set aside and with ten
 folds to the same rows of small tables, and scores both on the same other rows. ``python -m
 benchmarks.cross coverage`` measures coverage of cross-conformal intervals over redraws of the
-scenarios of ``benchmarks.stress``. Both add to benchmarks/results/cross.json what is not there
-yet, and write cross.md.
+scenarios of ``benchmarks.stress``, and that of MAPIE's with the same model and number of folds.
+Both add to benchmarks/results/cross.json what is not there yet, and write cross.md.
 """
 
 import argparse
@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from mapie.conformity_scores import AbsoluteConformityScore
+from mapie.regression import CrossConformalRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 from benchmarks.harness import describe_machine, seed_of
@@ -73,17 +75,40 @@ def slcp(model, cv):
 
 
 MAKERS = {"Split": split, "SLCP (kernel)": slcp}
+
+
+class Peer:
+    """MAPIE's bounds of CV+, by this library's names."""
+
+    def __init__(self, model):
+        score = AbsoluteConformityScore()
+        # It compares y with a tolerance that is absolute, which no y near 1e15 can meet.
+        score.consistency_check = False
+        options = {"confidence_level": LEVEL, "method": "plus", "cv": K}
+        self.model = CrossConformalRegressor(model, conformity_score=score, **options)
+
+    def fit(self, X, y):
+        self.model.fit_conformalize(X, y)
+        return self
+
+    def predict_interval(self, X):
+        return self.model.predict_interval(X)[1][:, :, 0]
+
+
+PEER = f"MAPIE, cv={K}"
 METHODS = {
     f"{name}, {cv=}": partial(make, cv=cv) for cv in (K, "loo") for name, make in MAKERS.items()
-}
+} | {PEER: Peer}
 MODELS = {"least squares": LinearRegression(), "median regression": QuantileRegressor(alpha=0)}
-#: Method, model, scenario; one fold per row where the folds' disagreement is all that may matter.
+#: Method, model, scenario; the peer, and one fold per row, where nothing but the folds'
+#: disagreement may matter.
 CELLS = [
     (method, model, scenario)
     for method in METHODS
     for model, scenarios in zip(MODELS, (SCENARIOS, HEAVY_TAILED), strict=True)
     for scenario in scenarios
-    if "loo" not in method or (model == "least squares" and scenario in CONTINUOUS)
+    if (method.endswith(f"cv={K}") and method != PEER)
+    or (model == "least squares" and scenario in CONTINUOUS)
 ]
 
 
@@ -112,7 +137,7 @@ def coverage_row(method, name, scenario, seeds):
             model = METHODS[method](MODELS[name]).fit(X[:n], y[:n])
             bounds = model.predict_interval(X[n:])
         found.append(float(coverage(y[n:], bounds)))
-        if seed < MEASURED:
+        if seed < MEASURED and method != PEER:
             spread.append(apart(model, bounds, X[n:]))
     return {
         "method": method,
@@ -121,8 +146,12 @@ def coverage_row(method, name, scenario, seeds):
         "seeds": seeds,
         "coverage": float(np.mean(found)),
         "standard_error": float(np.std(found, ddof=1) / np.sqrt(seeds)),
-        "folds_apart": float(np.median(spread)),
+        "folds_apart": float(np.median(spread)) if spread else None,
     }
+
+
+def share_of(width):
+    return "not measured" if width is None else f"{width:.2f}"
 
 
 def gains(rows):
@@ -171,7 +200,7 @@ def page(known):
             "model": row["model"],
             "scenario": row["scenario"],
             "scores": "continuous" if row["scenario"] in CONTINUOUS else "adversarial",
-            "folds apart, share of the width": f"{row['folds_apart']:.2f}",
+            "folds apart, share of the width": share_of(row["folds_apart"]),
             "coverage": f"{100 * row['coverage']:.1f} ± {100 * row['standard_error']:.1f} %",
             "redraws": row["seeds"],
         }

@@ -1,7 +1,7 @@
 """The images of the README and of the pages of the path, from start to background.
 
-``LOCALCONFORMAL_DATA=<folder of bike.parquet> python docs/path_pages.py`` draws them all, names
-after it only those; ``bike`` and ``trust`` print the numbers of their captions.
+``PYTHONPATH=. LOCALCONFORMAL_DATA=<folder of bike.parquet> python docs/path_pages.py`` draws them
+all, names after it only those; ``bike`` and ``trust`` print the numbers of their captions.
 """
 
 import os
