@@ -203,6 +203,7 @@ class WithExplanations:
         background: Any = None,
         *,
         confidence_level: float | None = None,
+        alpha: float | None = None,
         **beside: Any,
     ) -> Any:
         """What each feature adds to the width of each interval: Shapley values.
@@ -217,7 +218,8 @@ class WithExplanations:
         background : array or frame of shape (m, d), default=None
             Rows to compare with, such as those of one region: 2 m d widths per row of X. None is a
             sample of at most 64 training rows, which the model keeps.
-        confidence_level : float, default=None
+        confidence_level, alpha : float, default=None
+            At most one of them, alpha = 1 - confidence_level.
         **beside
             ``groups`` or ``weights`` of the rows, if `fit` got them. They are not features:
             background rows take those of the row that is explained.
@@ -243,7 +245,7 @@ class WithExplanations:
         True
         """
         self._check_calibrated()
-        levels = np.atleast_1d(self._levels(confidence_level, None, one_for="explain_width"))
+        levels = np.atleast_1d(self._levels(confidence_level, alpha, one_for="explain_width"))
         rows = self._rows(X, self._read_beside(beside))
         seed, others = self._background or (0, None)
         if background is not None:

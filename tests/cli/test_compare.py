@@ -55,3 +55,13 @@ def test_known_values_of_the_target(table, tmp_path):
     call("compare", table, *QUICK, "--support", "-999,9999", "--out", tmp_path)
     page = json.loads((tmp_path / "compare.json").read_text())
     assert all(one["mean_length"] < 10_998 for one in page["standings"])
+
+
+@pytest.mark.ci
+def test_folds_and_one_side(table, tmp_path):
+    options = ["compare", table, "-t", "price", "--model", "linear", "--out", tmp_path]
+    result = call(*options, "--methods", "split,mondrian", "--cv", "4")
+    assert "mondrian: got --cv 4 for the method 'mondrian', which has no cv" in words_of(result)
+    result = call(*options, "--methods", "slcp,distsplit", "--sides", "upper")
+    assert "90 % bounds:" in words_of(result)
+    assert "lie within their upper bound" in (tmp_path / "report.html").read_text()

@@ -172,8 +172,11 @@ def test_one_side(data, tmp_path):
     (level,) = call_json(*options, "--sides", "lower")["coverage"]
     frame = read_table(tmp_path / "out" / "intervals.csv")
     assert level["mean_bound"] == pytest.approx(frame["lower"].mean())
-    call_json(*options, "--sides", "upper", "--support", "-1000,")
-    assert (read_table(tmp_path / "out" / "intervals.csv")["lower"] == -1000.0).all()
+    assert level["mean_length"] == "Infinity"
+    (cut,) = call_json(*options, "--sides", "lower", "--support", ",1e9")["coverage"]
+    assert (read_table(tmp_path / "out" / "intervals.csv")["upper"] == 1e9).all()
+    assert cut == level
+    assert "lie within their lower bound" in page_of(tmp_path / "out")
     refuse(tmp_path, "There is no side 'above'", *options, "--sides", "above")
     refuse(tmp_path, "has no sides", *options[:4], *QUICK, "--out", tmp_path, "--sides", "upper")
 

@@ -30,6 +30,8 @@ def compare(
     level: Annotated[float, typer.Option("--level", "-l", help="Share of rows to cover.")] = 0.9,
     support: console.Support = None,
     integer: console.Integer = False,
+    sides: console.Sides = None,
+    cv: console.Folds = None,
     test_size: console.TestSize = 0.2,
     repeats: Annotated[int, typer.Option(help="Random splits to average over.")] = 1,
     seed: console.Seed = 0,
@@ -68,6 +70,8 @@ def compare(
         random_state=seed,
         support=console.ends_of(support),
         integer=integer,
+        sides=sides,
+        cv=console.folds_of(cv),
         source=str(data),
     )
     record = {"data": data, "target": target, "model": model, **found.record()}
@@ -86,9 +90,11 @@ def _standings_table(found: Ranking) -> Any:
     from rich.text import Text
 
     level, first = found.confidence_level, found.trials[0]
+    one_sided = found.comparison.methods[0].summary.is_one_sided
+    made = "bounds" if one_sided else "intervals"
     rows = f"{first.n_fit:,} rows to fit and calibrate, {len(first.y):,} new rows"
     table = console.numbers_table(
-        f"{say_level(level)} intervals: {rows}",
+        f"{say_level(level)} {made}: {rows}",
         "Score: mean length plus a penalty per miss. Seconds: to fit and calibrate.",
         *("method", "score", "above the best", "coverage, %", "length", "seconds"),
     )

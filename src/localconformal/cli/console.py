@@ -51,6 +51,8 @@ Model = Annotated[str, typer.Option(help="default, hgb, forest, linear, or a .sk
 TestSize = Annotated[float, typer.Option(help="Share of rows held out for the check.")]
 Support = Annotated[str | None, option(help="LOW,HIGH of the target; '0,' is 0 or more.")]
 Integer = Annotated[bool, typer.Option("--integer", help="The target is a whole number.")]
+Sides = Annotated[str | None, option(help="upper or lower: that bound only.")]
+Folds = Annotated[str | None, option("--cv", help="Number of folds, or loo.")]
 Out = Annotated[
     Path, typer.Option(help="Output folder; files of the same name are replaced.", file_okay=False)
 ]
@@ -178,6 +180,11 @@ def ends_of(support: str | None) -> Any:
         what = "expected LOW,HIGH, one of which may be empty, such as '0,' or '0,100'"
         raise ValueError(f"got --support {support!r}; {what}.") from None
     return low, high
+
+
+def folds_of(cv: str | None) -> int | str | None:
+    """The number of folds, or the word that was given."""
+    return int(cv) if cv and cv.isdecimal() else cv
 
 
 def split_names(given: list[str] | None, columns: list[str]) -> list[str]:

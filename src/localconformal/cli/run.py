@@ -48,8 +48,8 @@ def run(
     new: Annotated[Path | None, console.option(help="A table of new rows to predict.")] = None,
     support: console.Support = None,
     integer: console.Integer = False,
-    sides: Annotated[str | None, console.option(help="upper or lower: that bound only.")] = None,
-    cv: Annotated[str | None, console.option(help="Number of folds, or loo.")] = None,
+    sides: console.Sides = None,
+    cv: console.Folds = None,
     test_size: console.TestSize = 0.2,
     time: Annotated[
         str | None, console.option(help="Column of times; the last rows are held out.")
@@ -104,7 +104,7 @@ def run(
             support=console.ends_of(support),
             integer=integer,
             sides=sides,
-            cv=int(cv) if cv and cv.isdecimal() else cv,
+            cv=console.folds_of(cv),
             source=str(data),
             new=new,
             explain=explain,

@@ -153,6 +153,8 @@ def compare_methods(
     random_state: int = 0,
     support: tuple[float | None, float | None] | None = None,
     integer: bool = False,
+    sides: str | None = None,
+    cv: int | str | None = None,
     source: str = "The table",
 ) -> Ranking:
     """Fit every method on the same rows, test on the same other rows, and rank.
@@ -165,7 +167,10 @@ def compare_methods(
     table, target, model, features, test_size, random_state, support, integer, source
         As in `run_table`; every method uses this model.
     methods : str or sequence of str, default=()
-        Names such as "slcp", "cqr", "split"; if empty, all that need no further input.
+        Names such as "slcp", "cqr", "split"; if empty, all that need no further input and take
+        ``sides`` and ``cv``, if these are given.
+    sides, cv
+        As in `run_table`, for every method.
     confidence_level : float, default=0.9
     repeats : int, default=1
         Random splits; each has its own seed.
@@ -180,13 +185,18 @@ def compare_methods(
     """
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; expected a number from 1 to {_MOST_REPEATS}.")
-    asked = as_names(methods) or [one for one in models.METHODS if one not in models.NEEDS_MORE]
+    needed = [name for name, value in (("sides", sides), ("cv", cv)) if value is not None]
+    asked = as_names(methods) or [
+        one
+        for one in models.METHODS
+        if one not in models.NEEDS_MORE and all(models.takes(one, name) for name in needed)
+    ]
     names = list(dict.fromkeys(map(models.method_name, asked)))
     chosen, levels = as_names(features), models.as_levels(confidence_level)
     if len(levels) > 1:
         raise ValueError(f"got {len(levels)} levels; expected one confidence_level to compare at.")
     task = Task(target, "slcp", model, levels, None, chosen, seed=random_state, test_size=test_size)
-    task = replace(task, support=support, integer=integer)
+    task = replace(task, support=support, integer=integer, sides=sides, cv=cv)
     with about(source):
         rows = known_rows(as_pandas(table), task, source)
     with stage("", len(names) * repeats) as step:
@@ -253,7 +263,7 @@ def _try_methods(
             try:
                 model = models.fit_task(to_fit, y, task)
                 fitted = time.perf_counter()
-                intervals = model.predict_interval(trial.test, task.levels[0])
+                bounds = model.predict_interval(trial.test, task.levels[0])
             except Exception as error:
                 trial.failed[name] = one_line(error, _LONGEST) or type(error).__name__
                 continue
@@ -261,5 +271,5 @@ def _try_methods(
         # Other categories come from lower packages and mean nothing to a reader of the ranking.
         said = (warning.message for warning in caught if warning.category is UserWarning)
         warned = tuple(dict.fromkeys(one_line(text, _LONGEST) for text in said))
-        trial.attempts[name] = _Attempt(model, intervals, *seconds, warned)
+        trial.attempts[name] = _Attempt(model, task.judged(bounds), *seconds, warned)
     return trial

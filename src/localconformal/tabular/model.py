@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import localconformal
 from localconformal.columns import is_missing, name_of
-from localconformal.composition import SIDES
+from localconformal.composition import ONE_SIDE, SIDES
 from localconformal.explanation import read_explained
 from localconformal.io import tables
 from localconformal.io.files import write_whole
@@ -53,6 +54,8 @@ NEEDS_MORE = {
     "localized": "is slcp unless it is given a score, a law or an adjustment",
     "weighted": "is split conformal prediction unless it is given weights or new rows",
 }
+#: Methods whose threshold depends on x, so they need one calibration set.
+_OWN_CORRECTION = ("conditional", "weighted")
 #: Base models by name; any other name is the path of a model file.
 _MODELS = ("default", "hgb", "forest", "linear")
 #: Share of the rows not held out that calibrate.
@@ -75,6 +78,13 @@ def method_name(name: str) -> str:
     if asked not in METHODS and asked not in known:
         raise unknown_choice("method", str(name), METHODS)
     return known.get(asked, asked)
+
+
+def takes(method: str, parameter: str) -> bool:
+    """Whether the estimator of a method has a use for this constructor parameter."""
+    unused = parameter == "cv" and method in _OWN_CORRECTION
+    known = signature(getattr(localconformal, METHODS[method])).parameters
+    return parameter in known and not unused
 
 
 def model_file(name: str) -> Path | None:
@@ -214,9 +224,7 @@ class Task:
                 f"({option('time=', '--time COLUMN')}) checks on the last rows instead."
             )
         few = len(y) * (1.0 - self.test_size) < _FEW_ROWS
-        has_folds = hasattr(getattr(localconformal, METHODS[self.method]), "cv")
-        has_folds &= self.method != "conditional"
-        if self.cv is None and self.time is None and few and has_folds:
+        if self.cv is None and self.time is None and few and takes(self.method, "cv"):
             yield _PROPOSAL.format(option("cv=10", "--cv 10"))
         if self.cv is not None:
             yield (
@@ -236,6 +244,17 @@ class Task:
             what = f"{self.method} {NEEDS_MORE[self.method]}"
             yield f"The method {what}; none was given here."
 
+    def judged(self, bounds: Array) -> Array:
+        """Bounds (n, 2) or (n, 2, L); with one side, the other end is infinite.
+
+        It is the end of `support` otherwise, which was not calibrated.
+        """
+        judged = np.empty_like(bounds)
+        judged[:, 0], judged[:, 1] = -np.inf, np.inf
+        asked = ONE_SIDE.get(self.sides or "", slice(None))
+        judged[:, asked] = bounds[:, asked]
+        return judged
+
     def regressor(self) -> Any:
         """The unfitted estimator; call `fit`, then `conformalize`."""
         made = getattr(localconformal, METHODS[self.method])(
@@ -250,7 +269,8 @@ class Task:
             # Three in four rows train, so such a group has twice the calibration rows it needs.
             fewest = 6 * required_calibration_size(max(self.levels))
             made.set_params(min_group_rows=fewest)
-            if self.law is not None:
+            # Laws describe signed residuals, and without a sign sides cannot be told apart.
+            if self.law is not None or self.sides is not None:
                 made.set_params(conformity_score="residual")
         may_choose = self.method == "conditional" or getattr(made, "law", None) is not None
         laws = ["auto", *LAWS] if may_choose else [*LAWS]
@@ -261,8 +281,9 @@ class Task:
         }.items():
             if (given := getattr(self, name)) is None:
                 continue
-            if not hasattr(made, name):
-                said = f"got {name}={given!r} for the method {self.method!r}, which has no {name}"
+            if not takes(self.method, name):
+                typed = option(f"{name}={given!r}", f"--{name} {given}")
+                said = f"got {typed} for the method {self.method!r}, which has no {name}"
                 raise ValueError(f"{said}; leave it out or choose another method.")
             if isinstance(given, str) and given not in choices:
                 raise unknown_choice(name.removesuffix("s"), given, choices)

@@ -62,7 +62,8 @@ class Run:
     (n, 2, L); ``table`` has ``row`` (position in the input, from 0), the identifier, ``actual``,
     ``predicted`` and bounds; ``X`` and ``table`` are pandas frames. ``audit`` is at the first
     level, ``accuracy`` is about the point predictions, ``notes`` say what was done to the table,
-    ``explained`` is `explain_width` of some of the rows, if asked for.
+    ``explained`` is `explain_width` of some of the rows, if asked for. With one side, the other
+    end is infinite in ``intervals``, which are judged; in ``table`` it is the end of the support.
     """
 
     task: Task
@@ -261,7 +262,7 @@ def _predict_and_audit(
         made = model.predict_prepared(X, model.groups_of(tested))
     X = model.preparation.with_dates(X)
     bounds = made.drop(columns="predicted").to_numpy().reshape(len(made), -1, 2)
-    intervals = np.asarray(bounds.transpose(0, 2, 1))
+    intervals = task.judged(bounds.transpose(0, 2, 1))
     with _timed(seconds, "audit"):
         groups = {name: tested[name] for name in task.groups} or None
         options: dict[str, Any] = {"confidence_level": task.levels[0], "random_state": task.seed}
