@@ -121,16 +121,20 @@ def test_known_values_of_the_target_reach_every_method(table, compared):
     assert not any("would restrict bounds" in note for note in found.notes)
 
 
-def test_folds_and_one_side_reach_every_method_that_takes_them(table, compared):
-    crossed = compare_methods(table, "y", ["split", "cqr", "mondrian"], model="linear", cv=4)
-    assert "which has no cv" in crossed.failed["mondrian"]
-    for name, attempt in crossed.trials[0].attempts.items():
+def test_folds_reach_every_method_that_takes_them(table, compared):
+    found = compare_methods(table, "y", ["split", "cqr", "mondrian"], model="linear", cv=4)
+    assert "which has no cv" in found.failed["mondrian"]
+    for name, attempt in found.trials[0].attempts.items():
         assert attempt.model.regressor.cv == 4
         plain = compared.trials[0].attempts[name].model.regressor
         assert attempt.model.regressor.calibration_.n > 2 * plain.calibration_.n
-    upper = compare_methods(table, "y", model="linear", sides="upper", support=(-9.0, None))
-    assert {"slcp", "distsplit"} <= {row["method"] for row in upper.standings()}
-    assert not upper.failed
-    assert np.isneginf([one.intervals[:, 0] for one in upper.trials[0].attempts.values()]).all()
-    assert all(np.isfinite(row["interval_score"]) for row in upper.standings())
-    assert all(0.8 < row["coverage"] < 0.98 for row in upper.standings())
+
+
+@pytest.mark.ci
+def test_of_one_side_that_bound_alone_is_judged(table):
+    found = compare_methods(table, "y", model="linear", sides="upper", support=(-9.0, None))
+    assert {"slcp", "distsplit"} <= {row["method"] for row in found.standings()}
+    assert not found.failed
+    assert np.isneginf([one.intervals[:, 0] for one in found.trials[0].attempts.values()]).all()
+    assert all(np.isfinite(row["interval_score"]) for row in found.standings())
+    assert all(0.8 < row["coverage"] < 0.98 for row in found.standings())
