@@ -19,6 +19,7 @@ from localconformal.densities import _run_mass as run_mass
 from localconformal.engine import FEW, run_in_threads
 from localconformal.engine.sketch import Sketch, SketchEngine
 from localconformal.laws import LAWS, SidedLaw, kernel, make_law
+from localconformal.laws.auto import _weights as weights_of_readings
 from localconformal.laws.base import ReferenceEngine
 from localconformal.laws.forest import _LeafWeights as LeafWeights
 from localconformal.laws.kernel import KERNELS, KernelWeights, NeighborWeights

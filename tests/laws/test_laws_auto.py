@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
-from inner import law_of
+from inner import law_of, weights_of_readings
 from localconformal import (
     AutoLaw,
     DistSplitRegressor,
@@ -94,6 +94,21 @@ def test_the_story_has_every_member_and_reading_with_loss_and_weight(own, blende
             assert (some["loss"] > 0).all()
     with pytest.raises(AttributeError, match="selection_ needs law='auto'"):
         _ = slcp(LINE, law="uniform").selection_
+
+
+def test_a_reading_has_weight_only_where_it_gains_and_sides_differ_only_where_that_gains():
+    levels, rng = np.array([0.05, 0.95]), np.random.default_rng(0)
+    scale = 0.2 + rng.uniform(size=4_000)
+    z, normal = scale * rng.normal(size=4_000), np.array([-1.645, 1.645])
+    right, one_width = scale[:, None] * normal, np.tile(0.75 * normal, (4_000, 1))
+    noisy = right * rng.uniform(0.9, 1.1, size=(4_000, 1))
+    left, of_right = np.where([True, False], [right, one_width], [one_width, right])
+    for readings, expected in (
+        ([right, noisy, one_width], [[1, 1], [0, 0], [0, 0]]),
+        ([one_width, one_width, right], [[0, 0], [0, 0], [1, 1]]),
+        ([left, of_right, one_width], [[1, 0], [0, 1], [0, 0]]),
+    ):
+        np.testing.assert_allclose(weights_of_readings(np.stack(readings), z, levels), expected)
 
 
 def test_the_blend_shapes_the_interval_and_the_point_stays_the_users(own, blended):
