@@ -303,6 +303,9 @@ def test_one_side_is_drawn_to_the_edge_and_no_row_is_called_infinite(end):
     for ax in drawn:
         assert "one bound; they are infinite at the other end" in caption_of(ax)
         assert "intervals are infinite" not in caption_of(ax)
+    ax, frame = plots.plot_sorted(Y, one, y_pred=np.zeros(N))
+    assert ax.get_xlabel() == "rows, sorted by bound"
+    assert frame["lower" if end else "upper"].abs().is_monotonic_increasing
     axes, _ = plots.plot_comparison(X_, Y, {"a": one}, [0.2, 0.6, 1.0])
     assert any("one-sided" in text.get_text() for text in axes[0, 0].findobj(Text))
 

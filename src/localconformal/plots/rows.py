@@ -14,6 +14,7 @@ from localconformal.metrics.intervals import (
     check_one_level,
     check_prediction,
     is_covered,
+    open_end,
     size_bins,
     tied_lengths,
 )
@@ -40,8 +41,9 @@ def plot_sorted(
 ) -> tuple[Axes, Any]:
     """Draw each row's interval as a line and its y as a point, the shortest interval first.
 
-    Both are drawn relative to the prediction, and missed rows are marked. The frame has one row
-    per drawn row: row (its position in y), y, prediction, lower, upper, length, covered.
+    Both are drawn relative to the prediction, and missed rows are marked. With one side, the bound
+    nearest to the prediction comes first. The frame has one row per drawn row: row (its position in
+    y), y, prediction, lower, upper, length, covered.
 
     Parameters
     ----------
@@ -67,9 +69,13 @@ def plot_sorted(
     columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1], "length": length}
     columns["covered"] = is_covered(response, bounds)
     frame = pd.DataFrame({"row": rows} | {name: one[rows] for name, one in columns.items()})
-    frame = frame.sort_values("length", kind="stable", ignore_index=True)
+    by, size = "length", length
+    if (end := open_end(bounds)) is not None:
+        outward = -1.0 if end else 1.0
+        by, size = "bound", outward * (bounds[:, 1 - end] - columns["prediction"])
+    frame = frame.iloc[np.argsort(size[rows], kind="stable")].reset_index(drop=True)
     ax = art.make_axes(ax)
-    _draw_sorted(ax, frame)
+    _draw_sorted(ax, frame, by)
     share, n = say_share(float(coverage(response, bounds))), len(response)
     said = [f"{share} of {n:,} rows are covered.", art.say_drawn(len(rows), n)]
     if len(length) > 1 and np.isfinite(length[0]) and len(set(length)) == 1:
@@ -88,7 +94,7 @@ def _centres(y: Array, bounds: Array, y_pred: ArrayLike | None) -> Array:
     return centre
 
 
-def _draw_sorted(ax: Axes, frame: Any) -> None:
+def _draw_sorted(ax: Axes, frame: Any, by: str) -> None:
     base = frame["prediction"].to_numpy()
     y, bounds = frame["y"].to_numpy() - base, frame[["lower", "upper"]].to_numpy() - base[:, None]
     low, high = art.extent(y, bounds)
@@ -106,7 +112,7 @@ def _draw_sorted(ax: Axes, frame: Any) -> None:
     ax.set_xlim(0.0, len(frame) + 1.0)
     ax.locator_params(axis="x", integer=True)
     above: dict[str, Any] = {"ncols": 2, "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.0}
-    art.finish(ax, "rows, sorted by length", "y - prediction", loc="lower left", **above)
+    art.finish(ax, f"rows, sorted by {by}", "y - prediction", loc="lower left", **above)
 
 
 def plot_length_error(
