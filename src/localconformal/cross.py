@@ -176,7 +176,8 @@ class CrossCalibration:
     def bounds(self, rows: Rows, levels: Array) -> Array:
         """Raw bounds (m, 2, L), some rows at a time."""
         raw = np.empty((len(rows), 2, len(levels)))
-        for part, some in rows.parts(min(self.parts.rows_at_a_time, at_a_time(self.folds))):
+        most = min(self.parts.rows_at_a_time, at_a_time(probes_of([fold.n for fold in self.folds])))
+        for part, some in rows.parts(most):
             placed = [fold.parts.at(some) for fold in self.folds]
             for l, level in enumerate(levels):
                 raw[part, :, l] = self._at_level(placed, np.array([level]))
@@ -202,9 +203,14 @@ class CrossCalibration:
         return order_statistic(ask, [fold.n for fold in self.folds], asked) * _OUTWARD[:, 0]
 
 
-def at_a_time(folds: Sequence[Calibration], columns: int = 1) -> int:
-    """New rows whose order statistics, so many for each, are found at once."""
-    return max(1, _HELD // (columns * sum(min(fold.n, _PROBES) for fold in folds)))
+def probes_of(sizes: Sequence[int]) -> int:
+    """Numbers of lists of these sizes that one pass reads at most."""
+    return sum(min(size, _PROBES) for size in sizes)
+
+
+def at_a_time(numbers: int) -> int:
+    """New rows that are predicted at once, with so many numbers for each."""
+    return max(1, _HELD // numbers)
 
 
 def _ranks(parts: Parts, n: int, level: Array) -> NDArray[np.intp]:

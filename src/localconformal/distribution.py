@@ -30,7 +30,7 @@ have at x. At most twice the probability of each inequality is then proven, as f
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from localconformal.composition import Calibration, Correction, Parts, Placed
-from localconformal.cross import at_a_time, order_statistic
+from localconformal.cross import at_a_time, order_statistic, probes_of
 from localconformal.laws.base import LocalLaws
 from localconformal.metrics import crps
 from localconformal.quantiles import (
@@ -94,12 +94,23 @@ def _count(folds: list[_Fold]) -> int:
     return sum(len(places) for places, _ in folds)
 
 
+def _all_responses(folds: list[_Fold], up: bool = True) -> Array:
+    """Responses at all places of n rows, fold by fold: (m, n)."""
+    return np.concatenate([_responses(places, at, up) for places, at in folds], axis=1)
+
+
 def _of_rank(folds: list[_Fold], ranks: _Ranks, up: Any = True) -> Array:
     """Responses of these ranks (L,), from 1, among those of all places: (m, L)."""
     if len(folds) == 1:
         places, at = folds[0]
         return _responses(places[ranks - 1], at, up)
     up = np.broadcast_to(up, ranks.shape)
+    if _reads_all([len(places) for places, _ in folds], len(ranks)):
+        values = np.empty((folds[0][1].F.n, len(ranks)))
+        for way in np.unique(up):
+            some = up == way
+            values[:, some] = np.sort(_all_responses(folds, way), axis=1)[:, ranks[some] - 1]
+        return values
 
     def ask(k: int, index: _Ranks) -> Array:
         places, at = folds[k]
@@ -112,12 +123,19 @@ def _of_rank(folds: list[_Fold], ranks: _Ranks, up: Any = True) -> Array:
 
 def _of_row(folds: list[_Fold], drawn: _Ranks) -> Array:
     """Responses at the places of these calibration rows, counted over folds: (m, k) -> (m, k)."""
+    if 1 < len(folds) and _count(folds) <= len(folds) * drawn.shape[1]:
+        return np.take_along_axis(_all_responses(folds), drawn, axis=1)
     values, first = np.empty(drawn.shape), 0
     for places, at in folds:
         mine = (first <= drawn) & (drawn < first + len(places))
         found = _responses(places[np.where(mine, drawn - first, 0)], at)
         values, first = np.where(mine, found, values), first + len(places)
     return values
+
+
+def _reads_all(sizes: Sequence[int], columns: int) -> bool:
+    """Whether all numbers of these folds are fewer than those of two passes for each column."""
+    return sum(sizes) <= 2 * columns * probes_of(sizes)
 
 
 def _responses(places: _Places, at: Placed, up: Any = True) -> Array:
@@ -307,7 +325,10 @@ class WithPredictiveDistribution:
         """Places of calibration rows, and the parts at X, some rows at a time."""
         places = self._places()
         sets = self.calibration_.folds
-        most = min(most, at_a_time(sets, columns)) if len(sets) > 1 else most
+        if len(sets) > 1:
+            sizes = [one.n for one in sets]
+            all_or_probed = sum(sizes), columns * probes_of(sizes)
+            most = min(most, at_a_time(all_or_probed[not _reads_all(sizes, columns)]))
         for part, rows in self._rows(X).parts(most):
             yield part, [(p, one.parts.at(rows)) for p, one in zip(places, sets, strict=True)]
 

@@ -320,9 +320,17 @@ def test_quantiles_are_order_statistics_of_the_folds_own(name, probes, monkeypat
     exact = (n + 1) * SHARES
     ranks = np.where(SHARES < 0.5, np.floor(exact), np.ceil(exact)).astype(int)
     found = model.predict_quantiles(X_NEW, SHARES)
+    # One level with few probes is searched for; else all places are read.
+    for level, column in zip(SHARES, found.T, strict=True):
+        np.testing.assert_allclose(model.predict_quantiles(X_NEW, level), column, rtol=1e-12)
     np.testing.assert_allclose(found, table[:, ranks - 1], rtol=1e-9, atol=1e-9)
     alone = np.concatenate([model.predict_quantiles(X_NEW[[i]], SHARES) for i in range(5)])
     np.testing.assert_allclose(alone, found[:5], rtol=1e-12)
+    # Few draws ask each fold for its own, many read all places.
+    few, many = (model.sample(X_NEW, k, random_state=0) for k in (1, n))
+    for drawn in (few, many):
+        apart = np.abs(drawn[:, :, None] - table[:, None]).min(axis=2)
+        assert apart.max() < 1e-9
 
 
 def test_quantiles_without_a_law_are_the_textbook_formula():
