@@ -31,6 +31,7 @@ from localconformal.composition import Calibration, Method, Parts, Placed, Task
 from localconformal.quantiles import Array, conformal_rank, round_up
 from localconformal.rows import Index, Rows, few_threads, take_params
 from localconformal.scores import AbsoluteScore, ResidualScore
+from localconformal.text import one_line
 
 #: Numbers of a list that one pass reads, and numbers held at once by all lists and rows.
 _PROBES, _HELD = 256, 2**20
@@ -108,6 +109,7 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
     >>> [fold.tolist() for _, fold in folds_of("loo", 3, 0, np.zeros(3))]
     [[0], [1], [2]]
     """
+    given = one_line(repr(cv))
     if isinstance(cv, str):
         cv = KFold(n) if n > 1 else n
     if isinstance(cv, int | np.integer):
@@ -121,7 +123,7 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
         folds = [(np.asarray(rest), np.asarray(fold)) for rest, fold in pairs]
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"got cv={cv!r}, which does not split the rows ({error}); expected a number of folds, "
+            f"got cv={given}, which does not split the rows ({error}); expected a number of folds, "
             "a splitter such as KFold(5), or a list of pairs (other rows, fold), such as "
             "list(GroupKFold(5).split(X, y, groups))."
         ) from error
@@ -129,7 +131,7 @@ def folds_of(cv: Any, n: int, seed: int, y: Array) -> list[tuple[Index, Index]]:
     apart = all(len(rest) and not np.isin(rest, fold).any() for rest, fold in folds)
     if not apart or not np.array_equal(np.sort(held), np.arange(n)):
         raise ValueError(
-            f"got cv={cv!r}, whose {len(folds)} folds hold out {len(held)} of {n} rows; expected "
+            f"got cv={given}, whose {len(folds)} folds hold out {len(held)} of {n} rows; expected "
             "folds that hold out every row once and train on the others, such as KFold."
         )
     return folds
@@ -259,9 +261,9 @@ class OutOfBag:
         if not (plain and isinstance(model, _FORESTS) and getattr(model, "bootstrap", True)):
             raise ValueError(
                 f"got cv='oob' with {type(model or score).__name__} and {type(score).__name__}"
-                f"{'' if parts.adjustment is None else ' with a law'}; expected a bootstrapped "
-                "forest or BaggingRegressor, 'residual' or 'absolute', and no law (SplitConformal"
-                "Regressor, or adjustment='plain'): use cv=10 for everything else."
+                f"{'' if parts.adjustment is None else ' with a law'}; expected a forest or "
+                "BaggingRegressor with bootstrap=True, 'residual' or 'absolute', and no law "
+                "(SplitConformalRegressor, or adjustment='plain'): use cv=10 for everything else."
             )
         out = np.ones((len(model.estimators_), n))
         for member, bag in zip(out, model.estimators_samples_, strict=True):

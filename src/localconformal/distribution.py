@@ -123,7 +123,7 @@ def _of_rank(folds: list[_Fold], ranks: _Ranks, up: Any = True) -> Array:
 
 def _of_row(folds: list[_Fold], drawn: _Ranks) -> Array:
     """Responses at the places of these calibration rows, counted over folds: (m, k) -> (m, k)."""
-    if 1 < len(folds) and _count(folds) <= len(folds) * drawn.shape[1]:
+    if len(folds) > 1 and _count(folds) <= len(folds) * drawn.shape[1]:
         return np.take_along_axis(_all_responses(folds), drawn, axis=1)
     values, first = np.empty(drawn.shape), 0
     for places, at in folds:
@@ -217,7 +217,8 @@ class WithPredictiveDistribution:
 
         On average over new rows, P(Y < q_t) <= t for t < 1/2 and P(Y > q_t) <= 1 - t for
         t >= 1/2, and both are within 1 / (n + 1) of that for n calibration rows and y without
-        ties: [q_0.05, q_0.95] covers at least 90 %. Nothing is guaranteed at a given x.
+        ties: [q_0.05, q_0.95] covers at least 90 %. Nothing is guaranteed at a given x. With
+        ``cv=`` that is about so, and twice these probabilities are proven: see ``guarantee_``.
 
         Parameters
         ----------
@@ -362,12 +363,11 @@ def _check_responses(y: ArrayLike, n: int) -> Array:
     """y as finite numbers, (n,) or (n, k)."""
     check_unmasked(y, "y")
     given = np.asarray(y)
-    numeric = given.dtype.kind in "biufO"
-    values = given.astype(np.float64) if numeric else np.full(1, np.nan)
+    if given.dtype.kind not in "biufO":
+        raise ValueError(f"got y of dtype {given.dtype}; expected finite numbers.")
+    values = given.astype(np.float64)
     if not np.all(np.isfinite(values)):
-        raise ValueError(
-            f"got y of dtype {given.dtype}, or with NaN or infinity; expected finite numbers."
-        )
+        raise ValueError("got y with NaN or infinity; expected finite numbers.")
     if values.ndim == 0:
         values = np.full(n, values)
     if values.ndim > 2 or len(values) != n:

@@ -62,6 +62,10 @@ def test_folds_and_one_side(table, tmp_path):
     options = ["compare", table, "-t", "price", "--model", "linear", "--out", tmp_path]
     result = call(*options, "--methods", "split,mondrian", "--cv", "4")
     assert "mondrian: got --cv 4 for the method 'mondrian', which has no cv" in words_of(result)
-    result = call(*options, "--methods", "slcp,distsplit", "--sides", "upper")
+    result = call(*options, "--sides", "upper")
+    for words in ("Left out, without sides: split,", "pinball loss over alpha", "mean bound"):
+        assert words in words_of(result)
+    rows = read_table(tmp_path / "compare.csv")
+    assert np.isfinite(rows["mean_bound"]).all()
     assert "90 % bounds:" in words_of(result)
     assert "lie within their upper bound" in (tmp_path / "report.html").read_text()

@@ -90,13 +90,12 @@ def _standings_table(found: Ranking) -> Any:
     from rich.text import Text
 
     level, first = found.confidence_level, found.trials[0]
-    one_sided = found.comparison.methods[0].summary.is_one_sided
-    made = "bounds" if one_sided else "intervals"
+    made, size = ("bounds", "bound") if found.is_one_sided else ("intervals", "length")
     rows = f"{first.n_fit:,} rows to fit and calibrate, {len(first.y):,} new rows"
     table = console.numbers_table(
         f"{say_level(level)} {made}: {rows}",
-        "Score: mean length plus a penalty per miss. Seconds: to fit and calibrate.",
-        *("method", "score", "above the best", "coverage, %", "length", "seconds"),
+        f"{found.on_score} Seconds: to fit and calibrate.",
+        *("method", "score", "above the best", "coverage, %", f"mean {size}", "seconds"),
     )
     for row in found.standings():
         share, low, high = (100 * row[f"coverage{end}"] for end in ("", "_lower", "_upper"))
@@ -109,7 +108,7 @@ def _standings_table(found: Ranking) -> Any:
             say_number(row["interval_score"]),
             say_difference(*difference) if is_told else "",
             Text(f"{share:.1f} [{low:.0f}, {high:.0f}]", style=style),
-            say_number(row["mean_length"]),
+            say_number(row[f"mean_{size}"]),
             f"{row['fit_seconds']:.1f}",
         )
     return table

@@ -229,8 +229,10 @@ class KnownCalibration:
             "call conformalize with rows in memory first."
         )
 
-    #: Nor are rows by fold, which a predictive distribution asks for.
-    folds = V
+    @property
+    def folds(self) -> Array:
+        """What a predictive distribution asks for first; not available either."""
+        return self.V
 
 
 def order_statistics(parts: Sequence[Any], n: int, ranks: Sequence[int]) -> Any:

@@ -9,8 +9,8 @@
    g(y) - g(m), with g a logarithm or an asinh, mapped back; the quantiles of y itself.
 4. All readings use leaves of the same size: the finest whose held-out pinball loss is within one
    standard error of the best. The first reading is used alone unless an average of all of them
-   gains more than one standard error; both sides have the same weights unless weights for each
-   side gain as much again.
+   gains more than one standard error; weights for each side must gain more than one over
+   whichever of these was kept.
 5. For a response of few values on a lattice, such as grades, quantiles are moved inward to lattice
    points, by a share of a step chosen on held-out rows.
 

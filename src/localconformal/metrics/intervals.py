@@ -252,6 +252,17 @@ def open_end(bounds: Array) -> int | None:
     return None
 
 
+def mean_bound(bounds: Array) -> float | None:
+    """Mean of the finite bounds of one-sided intervals (n, 2); None for two-sided ones.
+
+    >>> mean_bound(np.array([[-np.inf, 1.0], [-np.inf, np.inf], [-np.inf, 3.0]]))
+    2.0
+    """
+    if (end := open_end(bounds)) is None:
+        return None
+    return float(np.mean(bounds[:, 1 - end], where=np.isfinite(bounds[:, 1 - end])))
+
+
 def share_empty(y_true: ArrayLike, intervals: ArrayLike) -> float | Array:
     """Share of intervals that contain no number.
 

@@ -93,9 +93,10 @@ class WithFolds(BaseConformalRegressor):
         )
 
     def _why_no_distribution(self) -> str | None:
-        if isinstance(self.calibration_, OutOfBag):
+        why = super()._why_no_distribution()
+        if why is None and isinstance(self.calibration_, OutOfBag):
             return (
                 f"{type(self).__name__} with cv='oob' gives only intervals; use cv=10, or call "
                 "conformalize with rows that the model has not seen."
             )
-        return super()._why_no_distribution()
+        return why

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 _IN_PRACTICE = (
-    "In practice it is about {:g}: the proven level, 1 - 2 alpha minus a little for folds, is for "
-    "the worst case (CV+, Barber, Candes, Ramdas and Tibshirani, 2021)."
+    "In practice it is about {:g}: the proven level, 1 - 2 alpha{}, is for the worst case "
+    "({}, Barber, Candes, Ramdas and Tibshirani, 2021)."
 )
 
 
@@ -74,7 +74,9 @@ class Guarantee:
                 f"A new y lies in its interval with probability at least {level:g}{where},{when}."
             )
         if self.proven_level is not None:
-            promise += f" {_IN_PRACTICE.format(self.confidence_level)}"
+            is_less = self.proven_level < 2.0 * self.confidence_level - 1.0 - 1e-9
+            source = (" minus a little for folds", "CV+") if is_less else ("", "jackknife+")
+            promise += f" {_IN_PRACTICE.format(self.confidence_level, *source)}"
         assumed = [f"Assumes that {text}." for text in self.assumptions]
         noted = [f"Note: {text}." for text in self.caveats]
         predictive = [] if self.predictive is None else [self.predictive]

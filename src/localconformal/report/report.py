@@ -30,7 +30,7 @@ from localconformal.columns import as_table
 from localconformal.explanation import read_explained
 from localconformal.io.files import write_whole
 from localconformal.metrics import coverage_band
-from localconformal.metrics.intervals import check_one_level, is_covered, open_end
+from localconformal.metrics.intervals import check_one_level, is_covered, mean_bound, open_end
 from localconformal.quantiles import Array
 from localconformal.report import charts
 from localconformal.report.charts import NARROW, OVER, UNDER, say_calibration, short
@@ -239,7 +239,7 @@ def _headline(
         size, inside, made = ("Mean length", "none", f"one bound per row{none}"), "within", "bound"
         if bounds is not None and (end := open_end(bounds)) is not None:
             made = ("upper bound", "lower bound")[end]
-            size = ("Mean bound", _say(float(bounds[:, 1 - end].mean())), size[2])
+            size = ("Mean bound", _say(mean_bound(bounds)), size[2])
     band = f"95 % band: {say_band(summary.lower, summary.upper)}"
     if summary.n_calibration:
         expected = say_band(summary.expected_lower, summary.expected_upper)

@@ -16,6 +16,7 @@ import pandas as pd
 from localconformal.audit import Comparison, audit, compare
 from localconformal.audit.compare import BOTH_FINITE, METRICS, bound_movement, say_splits
 from localconformal.io.tables import about
+from localconformal.metrics.intervals import mean_bound
 from localconformal.preparation import as_pandas
 from localconformal.progress import stage
 from localconformal.quantiles import Array
@@ -24,12 +25,13 @@ from localconformal.rows import take_rows
 from localconformal.tabular import model as models
 from localconformal.tabular.model import TableModel, Task, as_names
 from localconformal.tabular.run import KnownRows, known_rows
-from localconformal.text import one_line
+from localconformal.text import listing, one_line
 
 #: Maximum number of random splits, and of characters of a reason before it is cut.
 _MOST_REPEATS, _LONGEST = 100, 2_000
+_ON_SCORE = "The interval score is the mean length plus a penalty for each miss; lower is better."
+_ON_BOUNDS = "The interval score of a bound is its pinball loss over alpha; lower is better."
 _ON_READING = (
-    "The interval score is the mean length plus a penalty for each miss; lower is better.",
     "The best method was chosen on these test rows; on others its lead will be a little smaller.",
 )
 #: Numbers of a summary that a ranking shows; the bounds are those of the coverage.
@@ -79,6 +81,16 @@ class Ranking:
         """The level of all intervals."""
         return self.comparison.methods[0].summary.confidence_level
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether bounds of one side were compared."""
+        return self.comparison.methods[0].summary.is_one_sided
+
+    @property
+    def on_score(self) -> str:
+        """What the interval score is."""
+        return _ON_BOUNDS if self.is_one_sided else _ON_SCORE
+
     def standings(self) -> list[dict[str, Any]]:
         """One row per method, best first: means, seconds, differences from the best."""
         paired = {(row.method, row.metric): row for row in self.comparison.paired()}
@@ -92,11 +104,14 @@ class Ranking:
             tried = [trial.attempts[method.name] for trial in self.trials]
             for spent in ("fit_seconds", "predict_seconds"):
                 row[spent] = float(np.mean([getattr(attempt, spent) for attempt in tried]))
+            if self.is_one_sided:
+                found = [mean_bound(attempt.intervals) for attempt in tried]
+                row["mean_bound"] = float(np.mean([math.inf if b is None else b for b in found]))
             for metric in METRICS:
-                found = paired.get((method.name, metric))
-                row[f"{metric}_difference"] = 0.0 if found is None else found.difference
+                pair = paired.get((method.name, metric))
+                row[f"{metric}_difference"] = 0.0 if pair is None else pair.difference
                 for end in ("lower", "upper"):
-                    row[f"{metric}_difference_{end}"] = getattr(found, end, math.nan)
+                    row[f"{metric}_difference_{end}"] = getattr(pair, end, math.nan)
             rows.append(row)
         return rows
 
@@ -116,7 +131,7 @@ class Ranking:
             "rows": {"fit": first.n_fit, "test": len(first.y)},
             "standings": self.standings(),
             "failed": self.failed,
-            "notes": [*self.notes, *_ON_READING, *on_comparison],
+            "notes": [*self.notes, self.on_score, *_ON_READING, *on_comparison],
         }
 
     def write_report(self, path: str | Path) -> None:
@@ -186,11 +201,9 @@ def compare_methods(
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ValueError(f"repeats is {repeats}; expected a number from 1 to {_MOST_REPEATS}.")
     needed = [name for name, value in (("sides", sides), ("cv", cv)) if value is not None]
-    asked = as_names(methods) or [
-        one
-        for one in models.METHODS
-        if one not in models.NEEDS_MORE and all(models.takes(one, name) for name in needed)
-    ]
+    known = [one for one in models.METHODS if one not in models.NEEDS_MORE]
+    able = [one for one in known if all(models.takes(one, name) for name in needed)]
+    asked = as_names(methods) or able
     names = list(dict.fromkeys(map(models.method_name, asked)))
     chosen, levels = as_names(features), models.as_levels(confidence_level)
     if len(levels) > 1:
@@ -221,7 +234,9 @@ def compare_methods(
     warned = (f"{name}: {said}" for name, one in first.attempts.items() for said in one.warnings)
     together = Comparison.over(splits, len(first.y) / first.n_fit)
     ranked = _in_order(together, [method.name for method in together.ranked])
-    return Ranking(ranked, failed, trials, (*rows.notes, *done, *warned), random_state)
+    left = listing(one for one in known if not methods and one not in able)
+    out = [f"Left out, without {' and '.join(needed)}: {left}."] if left else []
+    return Ranking(ranked, failed, trials, (*rows.notes, *out, *done, *warned), random_state)
 
 
 def _with_movement(split: Comparison, trial: _Trial) -> Comparison:

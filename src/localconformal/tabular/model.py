@@ -64,7 +64,7 @@ CALIBRATION_SHARE = 0.25
 _FEW_ROWS = 1_500
 _PROPOSAL = (
     "With so few rows, {} is worth trying: it sets no row aside to calibrate. On five small tables "
-    "this lowered the interval score of SLCP by 11 % on average; fitting took about 13 times as "
+    "this lowered the interval score of SLCP by 10 % on average; fitting took 10 to 15 times as "
     "long. Coverage of 1 - 2 alpha is then proven; 1 - alpha or a little more is usual."
 )
 #: Types of dict values that are columns; anything else is the value of a single row.

@@ -24,6 +24,7 @@ from localconformal.io.files import write_together
 from localconformal.io.models import save_model
 from localconformal.io.tables import TableError, write_table
 from localconformal.metrics import coverage, coverage_band, interval_score, mean_length
+from localconformal.metrics.intervals import mean_bound
 from localconformal.preparation import as_pandas, in_time, read_target, text_among_numbers
 from localconformal.progress import stage
 from localconformal.quantiles import Array
@@ -84,12 +85,12 @@ class Run:
 
         The band assumes continuous scores. It is None across folds, where the distribution of
         coverage is unknown, and for methods without a marginal guarantee. With one side, there is
-        also the mean of that bound.
+        also the mean of the finite bounds.
         """
         promise = self.model.regressor.guarantee_
         promised = promise.marginal and promise.proven_level is None
         sizes = (self.rows["calibrate"], self.rows["hold out"])
-        by_level, one_side = np.moveaxis(self.intervals, 2, 0), ONE_SIDE.get(self.task.sides or "")
+        by_level = np.moveaxis(self.intervals, 2, 0)
         return [
             {
                 "level": level,
@@ -97,7 +98,7 @@ class Run:
                 "band": list(coverage_band(*sizes, level)) if promised else None,
                 "mean_length": float(mean_length(self.y, bounds)),
                 "interval_score": float(interval_score(self.y, bounds, level)),
-                **({"mean_bound": float(bounds[:, one_side].mean())} if one_side else {}),
+                **({} if (bound := mean_bound(bounds)) is None else {"mean_bound": bound}),
             }
             for level, bounds in zip(self.model.levels, by_level, strict=True)
         ]
