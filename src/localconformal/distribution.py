@@ -300,7 +300,7 @@ class WithPredictiveDistribution:
             raise ValueError(f"got n_samples={n_samples!r}; expected a whole number of at least 1.")
         random = check_random_state(random_state)
         draws = []
-        for part, folds in self._placed(X):
+        for part, folds in self._placed(X, int(n_samples)):
             drawn = random.randint(_count(folds), size=(part.stop - part.start, int(n_samples)))
             draws.append(self._support.nearest(_of_row(folds, drawn)))
         return np.concatenate(draws)
@@ -328,8 +328,8 @@ class WithPredictiveDistribution:
         sets = self.calibration_.folds
         if len(sets) > 1:
             sizes = [one.n for one in sets]
-            all_or_probed = sum(sizes), columns * probes_of(sizes)
-            most = min(most, at_a_time(all_or_probed[not _reads_all(sizes, columns)]))
+            whole = _reads_all(sizes, columns)
+            most = min(most, at_a_time(sum(sizes) if whole else columns * probes_of(sizes)))
         for part, rows in self._rows(X).parts(most):
             yield part, [(p, one.parts.at(rows)) for p, one in zip(places, sets, strict=True)]
 
