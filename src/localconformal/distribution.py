@@ -134,8 +134,11 @@ def _of_row(folds: list[_Fold], drawn: _Ranks) -> Array:
 
 
 def _reads_all(sizes: Sequence[int], columns: int) -> bool:
-    """Whether all numbers of these folds are fewer than those of two passes for each column."""
-    return sum(sizes) <= 2 * columns * probes_of(sizes)
+    """Whether reading all numbers of these folds takes less time than a search for each column.
+
+    All are read twice, rounded down and up; of a search, the first pass reads most.
+    """
+    return 2 * sum(sizes) <= columns * probes_of(sizes)
 
 
 def _responses(places: _Places, at: Placed, up: Any = True) -> Array:
